@@ -1,0 +1,1 @@
+"""The upstream side: keeps every configured server reachable."""

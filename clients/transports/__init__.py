@@ -1,0 +1,1 @@
+"""Bytes to frames and back, one module per way of reaching a server."""

@@ -1,0 +1,1 @@
+"""Text in, frozen values out."""

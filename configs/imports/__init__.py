@@ -1,0 +1,1 @@
+"""Read the MCP servers of other tools' files as entries of ours. Pure, but for finding the files."""

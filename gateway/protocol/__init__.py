@@ -1,0 +1,1 @@
+"""What MCP says: frames, methods, versions, errors. Pure."""

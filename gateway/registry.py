@@ -1,0 +1,399 @@
+"""The ToolRegistry: upstream listings in, one read-only table of `server:tool` out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from msgspec import Raw
+
+from configs.models import Globs, Naming, Rules, Source
+from gateway.filters import Hidden, ToolFilter
+from gateway.naming import Prefix, canonical, server_prefixes, tool_names
+from gateway.protocol.frames import Malformed, Object, open_object, quote, seal, text
+from gateway.protocol.headers import Mirrored, mirrored
+
+Kind = Literal["tools", "prompts", "resources", "templates"]
+KINDS: tuple[Kind, ...] = ("tools", "prompts", "resources", "templates")
+GATEWAY_URI = "kimi-gateway://"
+INSTRUCTIONS_LIMIT = 4096
+NOTHING_ALLOWED = (Rules("a profile that is gone", Source(None, "builtin"), Globs(()), servers=Globs(())),)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What one upstream offers, item by item as it sent them."""
+
+    tools: tuple[bytes, ...] = ()
+    prompts: tuple[bytes, ...] = ()
+    resources: tuple[bytes, ...] = ()
+    templates: tuple[bytes, ...] = ()
+    capabilities: frozenset[str] = frozenset()
+    instructions: str = ""
+    extras: tuple[tuple[str, bytes], ...] = ()
+    """Capabilities that mean something only to this server and its client: `experimental`, `extensions`."""
+    ttl: int | None = None
+    """Milliseconds its lists may be kept, where it said so."""
+    public: bool = False
+    """Whether its lists may be kept for anybody."""
+
+
+class Route(NamedTuple):
+    """Where a name or URI leads."""
+
+    server: str
+    name: str
+    raw: Raw
+    """The name as the upstream knows it, as JSON text."""
+    mirrored: Mirrored | None = None
+    """Where in a tool's arguments the values are that headers must repeat."""
+
+
+class Item(NamedTuple):
+    """One tool, prompt, resource or template, ready to be listed."""
+
+    name: str
+    wire: str
+    encoded: bytes
+    original: bytes
+    read_only: bool
+    mirrored: Mirrored | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """One server's listing under the names it has on the wire."""
+
+    server: str
+    listing: Listing
+    tools: tuple[Item, ...] = ()
+    prompts: tuple[Item, ...] = ()
+    resources: tuple[Item, ...] = ()
+    templates: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What decides how listings are shown: known before any upstream is."""
+
+    servers: tuple[str, ...] = ()
+    naming: Naming = "safe"
+    server_rules: Mapping[str, tuple[Rules, ...]] = field(default_factory=dict[str, "tuple[Rules, ...]"])
+    rules: tuple[Rules, ...] = ()
+    profiles: Mapping[str, tuple[Rules, ...]] = field(default_factory=dict[str, "tuple[Rules, ...]"])
+
+    @cached_property
+    def prefixes(self) -> dict[str, Prefix]:
+        return server_prefixes(self.servers, self.naming)
+
+    def filter(self, profile: str | None) -> ToolFilter:
+        """What a profile lets through; one that is no longer there, nothing."""
+        rules = self.profiles.get(profile, NOTHING_ALLOWED) if profile is not None else ()
+        return ToolFilter(self.server_rules, self.rules, rules)
+
+
+class View:
+    """What one profile sees of a snapshot: joined once, then only read."""
+
+    def __init__(self, shelves: Iterable[Shelf], filter: ToolFilter, *, single: bool = False) -> None:
+        self._single = single
+        self.routes: dict[Kind, dict[str, Route]] = {kind: {} for kind in KINDS}
+        self.hidden: dict[str, Hidden] = {}
+        self.servers: dict[str, Shelf] = {}
+        self.renamed: set[str] = set()
+        """Servers that own a URI we had to rename."""
+        self._arrays: dict[Kind, bytes] = {}
+        encoded: dict[Kind, list[bytes]] = {kind: [] for kind in KINDS}
+        taken: dict[Kind, dict[str, str]] = {"resources": {}, "templates": {}}
+        for shelf in shelves:
+            shown = self._shown(shelf, filter)
+            for kind in ("resources", "templates"):
+                for item in getattr(shelf, kind):
+                    taken[kind].setdefault(item.name, shelf.server)
+            if not filter.visible(shelf.server, [(item.name, item.read_only) for item in shelf.tools]):
+                continue
+            self.servers[shelf.server] = shelf
+            for item in shown:
+                self._route("tools", shelf.server, item)
+                encoded["tools"].append(item.encoded)
+            for item in shelf.prompts:
+                self._route("prompts", shelf.server, item)
+                encoded["prompts"].append(item.encoded)
+            for kind in ("resources", "templates"):
+                for item in getattr(shelf, kind):
+                    encoded[kind].append(self._place(kind, shelf.server, item, taken[kind][item.name]))
+        self._arrays = {kind: b"[" + b",".join(items) + b"]" for kind, items in encoded.items()}
+
+    def array(self, kind: Kind) -> bytes:
+        """The JSON array of a list's answer."""
+        return self._arrays[kind]
+
+    def find(self, kind: Kind, name: str) -> Route | None:
+        return self.routes[kind].get(name)
+
+    def find_resource(self, uri: str) -> Route | None:
+        """Who is asked for a URI: who lists it, else whose template matches, else the only one with resources."""
+        route = self.routes["resources"].get(uri)
+        if route is not None:
+            return route
+        server, original = split_gateway_uri(uri)
+        if server in self.servers:
+            return Route(server, original, quote(original))
+        for route, template in self._templates:
+            if template.matches(uri):
+                return Route(route.server, uri, quote(uri))
+        return Route(self.readers[0], uri, quote(uri)) if len(self.readers) == 1 else None
+
+    @cached_property
+    def readers(self) -> list[str]:
+        """Servers that resources can be read from: with one of them, nobody else can be meant by a URI."""
+        return [name for name, shelf in self.servers.items() if "resources" in shelf.listing.capabilities]
+
+    @property
+    def extras(self) -> Object:
+        """Capabilities we know nothing of: they pass where only one upstream can be meant."""
+        if not self._single:
+            return {}
+        others = (shelf.listing.extras for name, shelf in self.servers.items() if name != "kimi")
+        return {key: Raw(value) for extras in others for key, value in extras}
+
+    @cached_property
+    def ttl(self) -> int:
+        """Milliseconds that the lists may be kept: the least that any server allows."""
+        return min((shelf.listing.ttl or 0 for shelf in self.servers.values()), default=0)
+
+    @cached_property
+    def public(self) -> bool:
+        """Whether the lists may be kept for anybody: only if all servers say so."""
+        return bool(self.servers) and all(shelf.listing.public for shelf in self.servers.values())
+
+    def outward(self, server: str, uri: str) -> str:
+        """The URI under which the client knows a server's resource."""
+        for kind in ("resources", "templates"):
+            route = self.routes[kind].get(uri)
+            if route is not None and route.server != server:
+                return gateway_uri(server, uri)
+        return uri
+
+    @cached_property
+    def instructions(self) -> str:
+        """Each server's own, under its name; a long one gives way to the others."""
+        told = {name: shelf.listing.instructions for name, shelf in self.servers.items() if shelf.listing.instructions}
+        if not told:
+            return ""
+        share = INSTRUCTIONS_LIMIT // len(told) - 2
+        parts: list[str] = []
+        for name, words in told.items():
+            part = f"# {name}\n{words.strip()}"
+            parts.append(part if len(part) <= share else part[: max(share - 1, 0)] + "…")
+        whole = "\n\n".join(f"# {name}\n{words.strip()}" for name, words in told.items())
+        return whole if len(whole) <= INSTRUCTIONS_LIMIT else "\n\n".join(parts)[:INSTRUCTIONS_LIMIT]
+
+    @cached_property
+    def _templates(self) -> list[tuple[Route, Template]]:
+        return [(route, Template(name)) for name, route in self.routes["templates"].items()]
+
+    def _shown(self, shelf: Shelf, filter: ToolFilter) -> list[Item]:
+        shown: list[Item] = []
+        for item in shelf.tools:
+            hidden = filter.hidden_by(shelf.server, item.name, item.read_only)
+            if hidden is None:
+                shown.append(item)
+            else:
+                self.hidden[canonical(shelf.server, item.name)] = hidden
+        return shown
+
+    def _route(self, kind: Kind, server: str, item: Item) -> None:
+        route = Route(server, item.name, quote(item.name), item.mirrored)
+        # The canonical name is always accepted, but never takes a wire name from its owner.
+        self.routes[kind][item.wire] = route
+        self.routes[kind].setdefault(canonical(server, item.name), route)
+
+    def _place(self, kind: Kind, server: str, item: Item, owner: str) -> bytes:
+        route = Route(server, item.name, quote(item.name))
+        if owner == server:
+            self.routes[kind][item.name] = route
+            return item.original
+        self.renamed.add(server)
+        uri = gateway_uri(server, item.name)
+        self.routes[kind][uri] = route
+        opened = open_object(item.original)
+        opened["uri" if kind == "resources" else "uriTemplate"] = quote(uri)
+        return seal(opened)
+
+
+class Snapshot:
+    """All shelves at one moment, never edited."""
+
+    def __init__(self, policy: Policy, shelves: Mapping[str, Shelf]) -> None:
+        self.policy = policy
+        self.shelves = MappingProxyType(dict(sorted(shelves.items())))
+        self.views = Views(policy, self.shelves)
+
+
+class Views(dict[str | None, View]):
+    """The view of each profile, joined on first use; every call looks here, so it is a plain look-up after that."""
+
+    def __init__(self, policy: Policy, shelves: Mapping[str, Shelf]) -> None:
+        super().__init__()
+        self._policy = policy
+        self._shelves = shelves
+
+    def __missing__(self, profile: str | None) -> View:
+        single = len([name for name in self._policy.servers if name != "kimi"]) == 1
+        view = self[profile] = View(self._shelves.values(), self._policy.filter(profile), single=single)
+        return view
+
+
+class ToolRegistry:
+    """One table over all upstreams. Readers take the snapshot; writers swap it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.snapshot = Snapshot(policy, {})
+
+    def publish(self, server: str, listing: Listing) -> frozenset[Kind]:
+        """Show this listing for the server; says which kinds are really different now."""
+        old = self.snapshot.shelves.get(server)
+        if old is not None and old.listing == listing:
+            return frozenset()
+        shelf = _shelf(self.snapshot.policy, server, listing)
+        self.snapshot = Snapshot(self.snapshot.policy, {**self.snapshot.shelves, server: shelf})
+        return _changed(old, shelf)
+
+    def withdraw(self, server: str) -> frozenset[Kind]:
+        """Show nothing of this server any more."""
+        old = self.snapshot.shelves.get(server)
+        if old is None:
+            return frozenset()
+        shelves = {name: shelf for name, shelf in self.snapshot.shelves.items() if name != server}
+        self.snapshot = Snapshot(self.snapshot.policy, shelves)
+        return _changed(old, None)
+
+    def find(self, key: str, profile: str | None = None) -> Route | None:
+        """The tool behind a `server:tool` key or a wire name."""
+        return self.view(profile).find("tools", key)
+
+    def listing(self, profile: str | None = None) -> bytes:
+        """The tools a profile sees, as the JSON array of a `tools/list` answer."""
+        return self.view(profile).array("tools")
+
+    def view(self, profile: str | None = None) -> View:
+        return self.snapshot.views[profile]
+
+    def apply(self, policy: Policy) -> None:
+        """Show the same listings under another policy."""
+        known = set(policy.servers)
+        shelves = {
+            name: _shelf(policy, name, shelf.listing) for name, shelf in self.snapshot.shelves.items() if name in known
+        }
+        self.snapshot = Snapshot(policy, shelves)
+
+    def explain(self, key: str, profile: str | None = None) -> str | None:
+        """Which rule in which file hides a tool; `None` if none does."""
+        hidden = self.view(profile).hidden.get(key)
+        return None if hidden is None else str(hidden)
+
+
+def gateway_uri(server: str, uri: str) -> str:
+    return f"{GATEWAY_URI}{server}/{uri}"
+
+
+def split_gateway_uri(uri: str) -> tuple[str, str]:
+    """Server and its own URI; no server if it is not one of ours."""
+    if not uri.startswith(GATEWAY_URI):
+        return "", uri
+    server, _, original = uri[len(GATEWAY_URI) :].partition("/")
+    return server, original
+
+
+class Template:
+    """A URI template (RFC 6570), and whether a URI may be its expansion.
+
+    Not a regular expression: several that cross slashes would make one upstream's template cost all of our time.
+    """
+
+    def __init__(self, template: str) -> None:
+        self._parts: list[str | bool] = []
+        """Literals; of expressions only whether they cross slashes: `{+x}`, `{#x}` and the like do, `{x}` does not."""
+        for literal, expression in re.findall(r"((?:[^{]|\{(?![^{}]*\}))*)(\{[^{}]*\})?", template):
+            self._parts.append(literal)
+            if expression:
+                self._parts.append(expression[1:2] in ("+", "#", "/", "?", "&", ";"))
+
+    def matches(self, uri: str) -> bool:
+        ends = {0}
+        """Where what was looked at so far may end."""
+        for part in self._parts:
+            if isinstance(part, str):
+                ends = {end + len(part) for end in ends if uri.startswith(part, end)}
+            elif ends:
+                ends = self._stretched(ends, uri, crossing=part)
+        return len(uri) in ends
+
+    @staticmethod
+    def _stretched(ends: set[int], uri: str, *, crossing: bool) -> set[int]:
+        reached: set[int] = set()
+        for place in range(min(ends), len(uri) + 1):
+            if place in ends or (place - 1 in reached and (crossing or uri[place - 1] != "/")):
+                reached.add(place)
+        return reached
+
+
+def _shelf(policy: Policy, server: str, listing: Listing) -> Shelf:
+    return Shelf(
+        server,
+        listing,
+        tools=_named(policy, server, listing.tools),
+        prompts=_named(policy, server, listing.prompts),
+        resources=_located(listing.resources, "uri"),
+        templates=_located(listing.templates, "uriTemplate"),
+    )
+
+
+def _named(policy: Policy, server: str, originals: Iterable[bytes]) -> tuple[Item, ...]:
+    opened = _opened(originals, "name")
+    prefix = policy.prefixes.get(server) or server_prefixes([*policy.servers, server], policy.naming)[server]
+    items: list[Item] = []
+    for name, wire in tool_names(prefix, opened).items():
+        original, members = opened[name]
+        encoded = original if wire == name else seal({**members, "name": quote(wire)})
+        asked = mirrored(members["inputSchema"]) if "inputSchema" in members and b"x-mcp-header" in original else None
+        items.append(Item(name, wire, encoded, original, _read_only(members), asked or None))
+    return tuple(sorted(items, key=lambda item: item[:4]))
+
+
+def _located(originals: Iterable[bytes], key: str) -> tuple[Item, ...]:
+    opened = _opened(originals, key)
+    return tuple(Item(uri, uri, original, original, False) for uri, (original, _) in sorted(opened.items()))
+
+
+def _opened(originals: Iterable[bytes], key: str) -> dict[str, tuple[bytes, Object]]:
+    """By name; an item without one cannot be reached, and of two with the same the first stays."""
+    found: dict[str, tuple[bytes, Object]] = {}
+    for original in originals:
+        try:
+            members = open_object(original)
+        except Malformed:
+            continue
+        name = text(members.get(key))
+        if name is not None:
+            found.setdefault(name, (original, members))
+    return found
+
+
+def _read_only(members: Object) -> bool:
+    try:
+        return bytes(open_object(members.get("annotations", b"")).get("readOnlyHint", b"")) == b"true"
+    except Malformed:
+        return False
+
+
+def _changed(old: Shelf | None, new: Shelf | None) -> frozenset[Kind]:
+    def items(shelf: Shelf | None, kind: Kind) -> tuple[Item, ...]:
+        return () if shelf is None else getattr(shelf, kind)
+
+    return frozenset(kind for kind in KINDS if items(old, kind) != items(new, kind))

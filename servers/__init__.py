@@ -1,0 +1,1 @@
+"""The downstream side: the faces we show."""

@@ -1,0 +1,176 @@
+"""The ASGI application: who may come in, and which request is of which era."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container
+from dataclasses import replace
+
+from gateway.conversation import House
+from gateway.eras.stateless import speaks
+from gateway.protocol import errors, headers, methods
+from gateway.protocol.frames import Frame, Malformed, decode
+from gateway.protocol.versions import SESSION_VERSIONS
+from servers.http import legacy, replies, stateless, streamable
+from servers.http.door import Door, Guest
+from servers.http.replies import Receive, Scope, Send
+from servers.http.sessions import Limits, Sessions
+from servers.http.visit import Gone, TooLarge, Visit
+
+CHALLENGE = (b"www-authenticate", b'Bearer realm="kimi-gateway"')
+CLOSE = (b"connection", b"close")
+CUT = "kimi_gateway.cut"
+"""Where in its scope a request has the function that ends its connection at once."""
+SWEEP = 5.0
+"""Seconds between two looks at who is still there."""
+LINGER = 64 * 1024 * 1024
+"""Bytes of a body too large that we let a client send, so that it comes to read why nobody wants them."""
+ALLOWED = {"/mcp": b"GET, POST, DELETE", "/sse": b"GET", "/messages": b"POST", "/health": b"GET"}
+_VERSION = headers.VERSION.lower().encode()
+_SESSION = headers.SESSION.lower().encode()
+_ROUTING = frozenset(name.lower().encode() for name in (headers.VERSION, headers.METHOD, headers.NAME))
+
+
+class Endpoint:
+    """Streamable HTTP at `/mcp`, a profile at `/mcp/p/NAME`, HTTP+SSE at `/sse`, `/health`."""
+
+    def __init__(
+        self,
+        house: House,
+        door: Callable[[], Door],
+        *,
+        profiles: Callable[[], Container[str]],
+        profile: str | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """`profile` is shown where an address names none; `profiles` are those that it may name."""
+        self.limits = limits or Limits()
+        self.sessions = Sessions(self.limits)
+        self.listeners = stateless.Listeners()
+        self._house = house
+        self._restricted = replace(house, answers={})
+        """For guests who may see one profile, and not how the gateway is."""
+        self._door = door
+        self._last_door = door()
+        self._profile = profile
+        self._profiles = profiles
+
+    async def sweep(self) -> None:
+        """End what nobody uses, and what nobody may use any more, for as long as we run."""
+        while True:
+            await asyncio.sleep(min(self.limits.idle / 4, SWEEP))
+            self.sessions.sweep()
+            self._admit()
+
+    def _admit(self) -> Door:
+        """The door as it is now; whoever it would not let in again goes."""
+        door = self._door()
+        if door is not self._last_door:
+            self._last_door = door
+            self.sessions.expel(door.guests)
+            self.listeners.conclude(door.guests)
+        return door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        # White space behind a value is no part of it, but httptools leaves it there.
+        sent: dict[bytes, bytes] = {name: value.strip(b" \t") for name, value in scope["headers"]}
+        door = self._admit()
+        refused = door.refuses(sent)
+        if refused is not None:
+            await replies.refuse(send, refused[0], errors.INVALID_REQUEST, refused[1], headers=(CLOSE,))
+            return
+        if scope["path"] == "/health" and scope["method"] in ("GET", "HEAD"):
+            await replies.body(send, 200, b"ok", ((b"content-type", b"text/plain"),))
+            return
+        guest = door.guest(sent.get(b"authorization"))
+        if guest is None:
+            message = "A bearer token is needed; `kimi-gateway serve --http` prints it when it starts"
+            await replies.refuse(send, 401, errors.INVALID_REQUEST, message, headers=(CHALLENGE, CLOSE))
+            return
+        try:
+            await self._route(scope, sent, guest, receive, send)
+        except Gone:
+            return
+        except TooLarge:
+            message = f"The request is over the size limit of {self.limits.body} bytes"
+            await replies.dismiss(receive, send, 413, errors.INVALID_REQUEST, message, LINGER)
+        except Malformed as malformed:
+            await replies.refuse(send, 400, malformed.code, malformed.message, id=malformed.id, data=malformed.data)
+
+    def close(self) -> None:
+        """Whoever would wait for ever gets a last word; what is under way to its client still gets there."""
+        self.listeners.conclude()
+        self.sessions.conclude()
+
+    async def _route(self, scope: Scope, sent: dict[bytes, bytes], guest: Guest, receive: Receive, send: Send) -> None:
+        base, inner, named = str(scope["path"]).partition("/p/")
+        method: str = scope["method"]
+        if not self._may_see(guest, base, named if inner else None):
+            await replies.refuse(send, 404, errors.INVALID_REQUEST, "Not found")
+            return
+        profile = named or guest.profile or self._profile
+        house = self._restricted if guest.profile is not None else self._house
+        cut = scope.get(CUT, _nothing)
+        query: bytes = scope["query_string"]
+        visit = Visit(house, self.sessions, self.limits, guest, profile, sent, query, receive, send, cut)
+        match base, method:
+            case "/mcp", "POST":
+                await self._post(visit, scope)
+            case "/mcp", "GET":
+                await streamable.get(visit)
+            case "/mcp", "DELETE":
+                await streamable.delete(visit)
+            case "/sse", "GET":
+                await legacy.listen(visit)
+            case "/messages", "POST":
+                await legacy.message(visit)
+            case _:
+                allow = (b"allow", ALLOWED[base])
+                await replies.refuse(send, 405, errors.INVALID_REQUEST, "Method not allowed", headers=(allow,))
+
+    def _may_see(self, guest: Guest, base: str, named: str | None) -> bool:
+        """An address that is not there, and one that is not for this guest, are the same."""
+        if guest.profile is not None and (guest.profile not in self._profiles() or named not in (None, guest.profile)):
+            return False
+        if named is None:
+            return base in ALLOWED
+        return base in ("/mcp", "/sse") and named in self._profiles()
+
+    async def _post(self, visit: Visit, scope: Scope) -> None:
+        if visit.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+            message = "Content-Type must be application/json"
+            await replies.refuse(visit.send, 415, errors.INVALID_REQUEST, message, headers=(CLOSE,))
+            return
+        if not visit.accepts(b"application/json"):
+            message = "Accept application/json and text/event-stream"
+            await replies.refuse(visit.send, 406, errors.INVALID_REQUEST, message, headers=(CLOSE,))
+            return
+        message = decode(await visit.body())
+        if isinstance(message, Frame) and _is_stateless(visit, message):
+            await stateless.post(visit, message, _twice(scope), self.listeners)
+        else:
+            await streamable.post(visit, message)
+
+
+def _is_stateless(visit: Visit, frame: Frame) -> bool:
+    """The header says so, or the body does: whichever it is, the other must agree."""
+    version = visit.headers.get(_VERSION)
+    if version is not None and version.decode("latin-1") not in SESSION_VERSIONS:
+        return True
+    return frame.method != methods.INITIALIZE and _SESSION not in visit.headers and speaks(frame.params)
+
+
+def _nothing() -> None:
+    return
+
+
+def _twice(scope: Scope) -> str | None:
+    """A header that repeats part of the body and came more than once: readers would disagree which counts."""
+    seen: set[bytes] = set()
+    for name, _ in scope["headers"]:
+        if name in seen and (name in _ROUTING or name.startswith(b"mcp-param-")):
+            return name.decode("latin-1")
+        seen.add(name)
+    return None

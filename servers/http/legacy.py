@@ -1,0 +1,42 @@
+"""The older HTTP+SSE transport: one stream for everything, and an address to post to."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from gateway.protocol import errors
+from gateway.protocol.frames import decode
+from servers.http import replies
+from servers.http.sessions import Session
+from servers.http.streams import event
+from servers.http.visit import Visit
+
+
+async def listen(visit: Visit) -> None:
+    """The stream; the session lasts as long as it does."""
+    if visit.sessions.full:
+        await replies.crowded(visit.send)
+        return
+    session = Session(visit.house, visit.guest, visit.profile, visit.limits, merged=True)
+    visit.sessions.add(session)
+    address = f"/messages?session_id={session.id}"
+    session.enter()
+    try:
+        await replies.follow(
+            session.common, visit.receive, visit.send, visit.cut, first=(event(address.encode(), kind=b"endpoint"),)
+        )
+    finally:
+        visit.sessions.remove(session)
+
+
+async def message(visit: Visit) -> None:
+    """One message of the client's; its answer goes out on the stream."""
+    (id,) = parse_qs(visit.query.decode("latin-1")).get("session_id", [""])[:1]
+    session = visit.sessions.of_guest(id, visit.guest)
+    if session is None:
+        await replies.refuse(visit.send, 404, errors.INVALID_REQUEST, "Session not found")
+        return
+    content = decode(await visit.body())
+    await session.room()
+    session.receive(content)
+    await replies.body(visit.send, 202, b"Accepted", ((b"content-type", b"text/plain"),))

@@ -1,0 +1,141 @@
+"""The session era over Streamable HTTP: a session for many requests, each answered where it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.protocol import errors, headers, methods
+from gateway.protocol.frames import Frame, Malformed, id_key
+from gateway.protocol.versions import BATCHES
+from servers.http import replies
+from servers.http.sessions import Session
+from servers.http.streams import place
+from servers.http.visit import Visit
+
+PRIMED = "2025-11-25"
+"""The first version whose clients understand an event that only marks a place."""
+NO_REQUEST = b""
+"""What a batch is answered under that holds no request to name it by."""
+_SESSION = headers.SESSION.lower().encode()
+_LAST_EVENT = headers.LAST_EVENT.lower().encode()
+
+
+async def post(visit: Visit, message: Frame | list[Frame | Malformed]) -> None:
+    """Answer one message, or a batch."""
+    session = await _session(visit, message)
+    if session is None:
+        return
+    mark = (_SESSION, session.id.encode())
+    if not _wants_answer(message):
+        session.receive(message)
+        await replies.body(visit.send, 202, headers=(mark,))
+        return
+    session.enter()
+    try:
+        await session.room()
+        if session.ended:
+            await _unknown(visit)
+        else:
+            await _answer(visit, session, message, mark)
+    finally:
+        session.leave()
+        if session.conversation.version is None:
+            visit.sessions.remove(session)  # it never came to be
+
+
+async def _answer(
+    visit: Visit, session: Session, message: Frame | list[Frame | Malformed], mark: tuple[bytes, bytes]
+) -> None:
+    parts = message if isinstance(message, list) else [message]
+    keys = [id_key(part.id) for part in parts if isinstance(part, Frame) and part.is_request]
+    free = [key for key in keys if not session.in_use(key)]
+    if not isinstance(message, list) and not free:
+        words = "Invalid Request: this id is already in use"
+        await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, words, id=bytes(message.id))
+        return
+    if isinstance(message, list) and session.conversation.version != BATCHES:
+        words = f"Invalid Request: batches exist in {BATCHES} only"
+        await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, words)
+        return
+    stream = session.stream_for(free or [NO_REQUEST])
+    session.receive(message)
+    primed = (session.conversation.version or "") >= PRIMED
+    events = visit.accepts(b"text/event-stream")
+    whole = await replies.answer(
+        stream, visit.receive, visit.send, visit.cut, headers=(mark,), primed=primed, events=events
+    )
+    if not whole:
+        session.abandon(stream, asyncio.get_running_loop().call_later)
+    elif not stream.marked:
+        session.forget(stream)
+
+
+def _wants_answer(message: Frame | list[Frame | Malformed]) -> bool:
+    parts = message if isinstance(message, list) else [message]
+    return any(isinstance(part, Malformed) or part.is_request for part in parts)
+
+
+async def get(visit: Visit) -> None:
+    """The stream for what belongs to no request; or the rest of one that was lost."""
+    session = _known(visit)
+    if session is None:
+        await _unknown(visit)
+        return
+    if not visit.accepts(b"text/event-stream"):
+        await replies.refuse(visit.send, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen")
+        return
+    stream, first = session.common, list[bytes]()
+    seen = place(visit.headers.get(_LAST_EVENT, b"").decode("latin-1"))
+    if seen is not None:
+        found = session.numbered(seen[0])
+        if found is not None:
+            stream, first = found, found.since(seen[1])
+    primed = (session.conversation.version or "") >= PRIMED
+    session.enter()
+    try:
+        mark = (_SESSION, session.id.encode())
+        whole = await replies.follow(
+            stream, visit.receive, visit.send, visit.cut, headers=(mark,), primed=primed and not first, first=first
+        )
+        if not whole and stream is not session.common:
+            session.abandon(stream, asyncio.get_running_loop().call_later)
+    finally:
+        session.leave()
+
+
+async def delete(visit: Visit) -> None:
+    session = _known(visit)
+    if session is None:
+        await _unknown(visit)
+        return
+    visit.sessions.remove(session)
+    await replies.body(visit.send, 200, headers=())
+
+
+def _known(visit: Visit) -> Session | None:
+    id = visit.headers.get(_SESSION)
+    return None if id is None else visit.sessions.find(id.decode("latin-1"), visit.guest, visit.profile)
+
+
+async def _unknown(visit: Visit) -> None:
+    if _SESSION in visit.headers:
+        await replies.refuse(visit.send, 404, errors.INVALID_REQUEST, "Session not found")
+    else:
+        await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, "Missing session ID: send initialize first")
+
+
+async def _session(visit: Visit, message: Frame | list[Frame | Malformed]) -> Session | None:
+    """The session a message belongs to, a new one for `initialize`."""
+    session = _known(visit)
+    if session is not None:
+        return session
+    opening = isinstance(message, Frame) and message.is_request and message.method == methods.INITIALIZE
+    if not opening or _SESSION in visit.headers:
+        await _unknown(visit)
+        return None
+    if visit.sessions.full:
+        await replies.crowded(visit.send)
+        return None
+    session = Session(visit.house, visit.guest, visit.profile, visit.limits)
+    visit.sessions.add(session)
+    return session

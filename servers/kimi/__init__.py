@@ -1,0 +1,1 @@
+"""Kimi's four tools: a complete MCP server of its own."""

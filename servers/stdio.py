@@ -1,0 +1,108 @@
+"""The gateway's endpoint on stdin and stdout: one client, for as long as it keeps its side open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Protocol
+
+from gateway.pipes import Lines, Reader, Writer, own
+from gateway.protocol.errors import INVALID_REQUEST
+from gateway.protocol.frames import Frame, Malformed, decode
+
+OUTBOX = 64 * 1024 * 1024
+"""Bytes a client may leave unread; at half of it we stop reading its requests."""
+
+
+class Talk(Protocol):
+    """What a face needs of a conversation."""
+
+    def receive(self, message: Frame | list[Frame | Malformed]) -> None: ...
+
+    def malformed(self, malformed: Malformed) -> None: ...
+
+
+def claim_stdio() -> tuple[int, int]:
+    """Private copies of stdin and stdout; what others print from now on goes to stderr, what they read is empty."""
+    source, sink = own(0), own(1)
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return source, sink
+
+
+class StdioFace:
+    """Lines in, frames to the conversation; frames out, lines to the client."""
+
+    def __init__(self, source: int, sink: int, *, limit: int) -> None:
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._blocking = [(fd, os.get_blocking(fd)) for fd in (source, sink)]
+        self.talk: Talk | None = None
+        """Who gets the frames."""
+        self._limit = limit
+        self._lines = Lines(limit)
+        self._source = source
+        self._reader: Reader | None = None
+        self._writer = Writer(sink, self._broken, self._drained)
+
+    def listen(self, talk: Talk) -> None:
+        """Begin to read."""
+        self.talk = talk
+        self._reader = Reader(self._source, self._arrived)
+
+    def write(self, frame: bytes, about: bytes | None = None, last: bool = False) -> None:
+        # What was there before counts: one frame, however large, is no sign of a client that does not read.
+        full = self._writer.queued > OUTBOX
+        self._writer.send(frame)
+        if full:
+            self._end("the client does not read")
+        elif self._writer.queued > OUTBOX // 2 and self._reader is not None:
+            self._reader.pause()
+
+    async def close(self) -> None:
+        """Let the client have what is written, if it reads."""
+        try:
+            async with asyncio.timeout(2.0):
+                await self._writer.flushed()
+        except TimeoutError:
+            pass
+        if self._reader is not None:
+            self._reader.close()
+        self._writer.close()
+
+    def _arrived(self, data: bytes | None) -> None:
+        if data is None:
+            if rest := self._lines.rest():
+                self._line(rest)
+            self._end("the client closed its side")
+            return
+        lines, over = self._lines.feed(data)
+        for line in lines:
+            self._line(line)
+        for _ in over:
+            assert self.talk is not None
+            size = self._limit // (1024 * 1024)
+            self.talk.malformed(Malformed(INVALID_REQUEST, f"Invalid Request: over the size limit of {size} MiB"))
+
+    def _line(self, line: bytes) -> None:
+        talk = self.talk
+        if talk is None or not line or line.isspace():
+            return
+        try:
+            message = decode(line)
+        except Malformed as malformed:
+            talk.malformed(malformed)
+        else:
+            talk.receive(message)
+
+    def _drained(self) -> None:
+        if self._reader is not None:
+            self._reader.resume()
+
+    def _broken(self, error: OSError) -> None:
+        self._end(f"the client is gone ({error.strerror})")
+
+    def _end(self, reason: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(reason)
