@@ -162,14 +162,14 @@ class Connection:
             return
         id = exchange.upstream_id = next(self._ids)
         exchange.port = self
-        now = monotonic()
-        exchange.begin(now, timeout, LONGEST)
+        exchange.begin(monotonic(), timeout)
         channel = self.channel
         if channel is None or self.gone.done():
             exchange.caller.failed(exchange, Failure(self.name, self.gone.result() if self.gone.done() else "not open"))
             return
         self._pending[id] = exchange
-        self._watch(exchange.deadline)
+        if exchange.deadline < self._alarm_at:
+            self._watch(exchange.deadline)
         channel.send(self.dialect.frame(exchange, id), exchange)
 
     async def request(self, method: str, params: bytes = b"", *, timeout: float) -> Raw:
@@ -221,7 +221,7 @@ class Connection:
 
     def _answered(self, frame: Frame) -> None:
         try:
-            exchange = self._pending.pop(int(bytes(frame.id)), None)
+            exchange = self._pending.pop(int(frame.id), None)
         except ValueError:
             return
         if exchange is None:
@@ -239,7 +239,7 @@ class Connection:
             self._idle.set_result(None)
 
     def _asked(self, frame: Frame, origin: int | None) -> None:
-        id = bytes(frame.id)
+        id = frame.id
         if frame.method == methods.PING:
             self.write(result(id, b"{}"))
             return
@@ -280,7 +280,7 @@ class Connection:
         except ValueError:
             return
         if exchange is not None:
-            exchange.extend(self.heard)
+            exchange.extend(self.heard, LONGEST)
             exchange.caller.progressed(exchange, params)
 
     def oversized(self, head: bytes, tail: bytes, size: int, origin: int | None = None) -> None:
@@ -338,11 +338,10 @@ class Connection:
     # Deadlines: one timer, set for the earliest
 
     def _watch(self, deadline: float) -> None:
-        if deadline < self._alarm_at:
-            if self._alarm is not None:
-                self._alarm.cancel()
-            self._alarm_at = deadline
-            self._alarm = self._loop.call_at(deadline, self._look)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = deadline
+        self._alarm = self._loop.call_at(deadline, self._look)
 
     def _look(self) -> None:
         self._alarm, self._alarm_at = None, float("inf")
@@ -355,7 +354,8 @@ class Connection:
             self._watch(min(rest))
 
     def _expire(self, exchange: Exchange) -> None:
-        self._pending.pop(exchange.upstream_id, None)
+        if self._pending.pop(exchange.upstream_id, None) is None:
+            return  # one that was due at the same moment has ended the connection, and this call with it
         channel = self.channel
         what = f" to {exchange.method}" if isinstance(exchange.caller, Unheard) else ""
         reason = f"no answer{what} within {exchange.timeout:g} s"

@@ -41,8 +41,9 @@ class ClientManager:
         limit: int,
         timing: Timing = TIMING,
         shared: bool = False,
-        listings: Mapping[str, Listing] | None = None,
+        shipped: Callable[[Server], Listing | None] = lambda _: None,
     ) -> None:
+        """`shipped` is what a server of ours will list, so that it is not started before it is called."""
         self.upstreams: dict[str, Upstream] = {}
         self._registry = registry
         self._audience = audience
@@ -53,7 +54,7 @@ class ClientManager:
         self._timing = timing
         self._shared = shared
         """Several clients use the same connections; else there is one, which is meant by whatever comes."""
-        self._listings = listings or {}
+        self._shipped = shipped
         self._loop = asyncio.get_running_loop()
         self._capabilities: asyncio.Future[bytes] = self._loop.create_future()
         self._guard = Guard()
@@ -107,7 +108,7 @@ class ClientManager:
             self._capabilities,
             self._timing,
             self._project,
-            lazy=self._listings.get(server.name),
+            lazy=self._shipped(server),
             start=self._start_line if self._shared else None,
         )
         self.upstreams[server.name] = upstream
@@ -152,7 +153,7 @@ class ClientManager:
         try:
             async with asyncio.timeout(seconds):
                 for upstream in self.upstreams.values():
-                    if upstream.server.enabled and upstream.name not in self._listings:
+                    if upstream.server.enabled and not upstream.lazy:
                         await upstream.tried.wait()
         except TimeoutError:
             return

@@ -145,9 +145,14 @@ class Upstream:
         return self.server.name
 
     @property
+    def lazy(self) -> bool:
+        """It is started by its first call: what it lists is known without."""
+        return self._lazy is not None
+
+    @property
     def resting(self) -> bool:
         """Not started because nobody has called it yet."""
-        return self._lazy is not None and self.state is State.IDLE
+        return self.lazy and self.state is State.IDLE
 
     def next_try_at(self, now: float) -> float | None:
         """The next attempt in the time of `now`."""
@@ -251,7 +256,7 @@ class Upstream:
             if self.server.problem:
                 self._give_up(GaveUp(self.server.problem, "", may_pass=False))
                 await self._loop.create_future()  # until the entry changes
-            if self._lazy is not None:
+            if self.lazy:
                 await self._wake.wait()
             while self.state is not State.CLOSED:
                 await self._attempts()

@@ -22,7 +22,7 @@ class Batch:
 class Batches:
     """Collects the answers of each batch and writes them together."""
 
-    def __init__(self, write: Callable[[bytes, bytes], None]) -> None:
+    def __init__(self, write: Callable[[bytes, bytes | None, bool], None]) -> None:
         self._write = write
         self._of: dict[bytes, Batch] = {}
 
@@ -47,15 +47,15 @@ class Batches:
         yield from good
         self._finish(batch)
 
-    def collected(self, key: bytes, answer: bytes) -> bool:
-        """Take the answer if its request came in a batch."""
-        batch = self._of.pop(key, None) if self._of else None
+    def write(self, frame: bytes, about: bytes | None = None, last: bool = False) -> None:
+        """Keep the answer to a request that came in a batch; write all else at once."""
+        batch = self._of.pop(about, None) if last and about is not None else None
         if batch is None:
-            return False
-        batch.answers.append(answer)
+            self._write(frame, about, last)
+            return
+        batch.answers.append(frame)
         batch.open -= 1
         self._finish(batch)
-        return True
 
     def left(self, key: bytes) -> None:
         """A request that will get no answer: cancelled."""
@@ -67,4 +67,4 @@ class Batches:
     def _finish(self, batch: Batch) -> None:
         if not batch.open and batch.answers:
             answers, batch.answers = batch.answers, []
-            self._write(b"[" + b",".join(answers) + b"]", batch.key)
+            self._write(b"[" + b",".join(answers) + b"]", batch.key, True)

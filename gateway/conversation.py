@@ -124,13 +124,13 @@ class Request(msgspec.Struct, gc=False):
     """One request as it came, opened one level."""
 
     id: bytes
+    key: bytes
+    """What two spellings of the same id share."""
     method: str
     params: Object
-    meta: Object | None = None
-
-    @property
-    def key(self) -> bytes:
-        return id_key(self.id)
+    meta: Object | None
+    client: Client
+    """What whoever sent it can do."""
 
     def string(self, name: str) -> str:
         return string(self.params, name)
@@ -216,19 +216,19 @@ class Conversation(ABC):
         self.malformed(Malformed(errors.INVALID_REQUEST, "Invalid Request: batches exist in 2025-03-26 only"))
 
     def _asked(self, frame: Frame) -> None:
-        id = bytes(frame.id)
+        id = frame.id
         key = id_key(id)
         if key in self._requests:
             self._write(error(id, _in_use()))
             return
         self._requests[key] = None
         try:
-            self._request(id, frame.method or "", frame.params)
+            self._request(id, key, frame.method or "", frame.params)
         except Malformed as malformed:
             self._refuse(id, malformed.code, malformed.message, malformed.data)
 
     @abstractmethod
-    def _request(self, id: bytes, method: str, params: Raw) -> None:
+    def _request(self, id: bytes, key: bytes, method: str, params: Raw) -> None:
         """Take one request, by the rules of its era."""
 
     def _told(self, frame: Frame) -> None:
@@ -280,21 +280,22 @@ class Conversation(ABC):
         self._by_name("prompts", "prompt", request)
 
     def _by_name(self, kind: Kind, noun: str, request: Request) -> None:
-        name = request.string("name")
-        route = self.view.find(kind, name)
+        name = string(request.params, "name")
+
+        def forward(route: Route) -> None:
+            request.params["name"] = route.raw
+            self._send(route.server, request, route.name)
+
+        route = self.view.routes[kind].get(name)
         if route is not None:  # by far the most frequent: no detour
-            self._forward(route, request)
+            forward(route)
             return
         self._found(
             request,
             lambda: self.view.find(kind, name),
-            lambda found: self._forward(found, request),
+            forward,
             lambda: self._refuse(request.id, errors.INVALID_PARAMS, f"Unknown {noun}: {name}"),
         )
-
-    def _forward(self, route: Route, request: Request) -> None:
-        request.params["name"] = route.raw
-        self._send(route.server, request, route.name)
 
     def read(self, request: Request) -> None:
         self._by_uri(request)
@@ -395,18 +396,15 @@ class Conversation(ABC):
             request.id,
             request.method,
             NOTHING if bare else request.params,
-            meta=meta,
-            token=None if meta is None else meta.get("progressToken"),
-            server=server,
-            tool=tool,
-            client=self._client_of(request),
+            request.key,
+            meta,
+            None if meta is None else meta.get("progressToken"),
+            server,
+            tool,
+            request.client,
         )
         self._requests[request.key] = exchange
         self._house.upstreams.dispatch(server, exchange)
-
-    def _client_of(self, request: Request) -> Client:
-        """What whoever sent this request can do."""
-        return self.client
 
     # Notifications that both eras have
 
@@ -427,11 +425,12 @@ class Conversation(ABC):
     def refused(self, exchange: Exchange, error: Raw, era: Era) -> None:
         """The upstream's own error, spelled as this era does."""
 
-    def _linked(self, exchange: Exchange, payload: bytes | Raw) -> bytes | Raw:
-        """A result with the URIs under which this client can ask for them."""
-        if exchange.method not in links.CARRIERS:
-            return payload
-        return links.outward(self.view, exchange.server, exchange.method, payload, self._remember_issuer)
+    def _finish(self, exchange: Exchange, payload: bytes | Raw) -> None:
+        """Answer with an upstream's result, in it the URIs under which this client can ask for them."""
+        view = self.view
+        if exchange.server in view.linking and exchange.method in links.CARRIERS:
+            payload = links.outward(view, exchange.server, exchange.method, payload, self._remember_issuer)
+        self._settle(exchange.key, result(exchange.id, payload))
 
     def _remember_issuer(self, uri: str, server: str) -> None:
         issued = self._house.issuers.setdefault(self.party, {})
@@ -451,7 +450,7 @@ class Conversation(ABC):
     def progressed(self, exchange: Exchange, params: Object) -> None:
         if exchange.token is not None:
             params["progressToken"] = exchange.token
-            self._write(notification(methods.PROGRESS, seal(params)), id_key(exchange.id))
+            self._write(notification(methods.PROGRESS, seal(params)), exchange.key)
 
     # What upstreams tell that belongs to no exchange
 
@@ -494,25 +493,21 @@ class Conversation(ABC):
         return told[:INSTRUCTIONS_LIMIT]
 
     def _reply(self, id: bytes, payload: bytes | Raw) -> None:
-        self._settle(id, result(id, payload))
+        self._settle(id_key(id), result(id, payload))
 
     def _reply_error(self, id: bytes, payload: bytes | Raw) -> None:
-        self._settle(id, error(id, payload))
+        self._settle(id_key(id), error(id, payload))
 
     def _refuse(self, id: bytes, code: int, message: str, data: object = None) -> None:
         self._reply_error(id, errors.error_object(code, message, data))
 
-    def _settle(self, id: bytes, frame: bytes) -> None:
-        key = id_key(id)
-        if key not in self._requests or self._closed:
+    def _settle(self, key: bytes, frame: bytes) -> None:
+        """The last word about a request; none if the client has lost interest or is gone."""
+        if self._requests.pop(key, self) is self or self._closed:
             return
-        del self._requests[key]
-        self._deliver(key, frame)
+        self._write(frame, key, True)
         if self._idle is not None and not self._requests and not self._idle.done():
             self._idle.set_result(None)
-
-    def _deliver(self, key: bytes, frame: bytes) -> None:
-        self._write(frame, key, True)
 
 
 def capabilities_of(view: View) -> bytes:

@@ -111,6 +111,8 @@ class Exchange(msgspec.Struct, eq=False):
     id: bytes
     method: str
     params: Object | Raw
+    key: bytes = b""
+    """What the caller keeps it under: its id, however that was spelled."""
     meta: Object | None = None
     token: Raw | None = None
     server: str = ""
@@ -124,19 +126,21 @@ class Exchange(msgspec.Struct, eq=False):
     started: float = 0.0
     timeout: float | None = None
     deadline: float = float("inf")
-    latest: float = float("inf")
     paused_at: float | None = None
+    stood_still: float = 0.0
+    """Seconds that questions to the client have taken."""
 
-    def begin(self, now: float, timeout: float, longest: float) -> None:
-        """Start the clock. Progress moves the deadline, but never past `longest`."""
+    def begin(self, now: float, timeout: float) -> None:
+        """Start the clock."""
         self.started = now
         self.timeout = timeout
         self.deadline = now + timeout
-        self.latest = now + max(timeout, longest)
 
-    def extend(self, now: float) -> None:
+    def extend(self, now: float, longest: float) -> None:
+        """Progress moves the deadline, but never past `longest` after the start."""
         if self.timeout is not None:
-            self.deadline = min(now + self.timeout, self.latest)
+            latest = self.started + max(self.timeout, longest) + self.stood_still
+            self.deadline = min(now + self.timeout, latest)
 
     def pause(self, now: float) -> None:
         """A question to the client is open: its time is not the upstream's."""
@@ -147,7 +151,7 @@ class Exchange(msgspec.Struct, eq=False):
         if self.paused_at is not None:
             waited = now - self.paused_at
             self.deadline += waited
-            self.latest += waited
+            self.stood_still += waited
             self.paused_at = None
 
     def overdue(self, now: float) -> bool:

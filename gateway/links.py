@@ -23,9 +23,7 @@ def outward(
     `issued` is told of each link, and which server it came from.
     """
     renamed = server in view.renamed
-    # Where nobody else has resources, nobody else could be asked for a link of this server's.
-    others = any(reader != server for reader in view.readers)
-    if not renamed and (not others or bytes(result).find(b"resource_link") < 0):
+    if not renamed and bytes(result).find(b"resource_link") < 0:
         return result
 
     changed = False

@@ -64,18 +64,18 @@ class Parked:
         self.waiting = []
         return seal(requests)
 
-    def resume(self, caller: Caller, id: bytes, token: Raw | None, responses: Object) -> None:
+    def resume(self, caller: Caller, id: bytes, key: bytes, token: Raw | None, responses: Object) -> None:
         """The client is back under a new id: hand it what has happened, and the upstream what it says."""
         exchange = self.exchange
-        exchange.caller, exchange.id, exchange.token = caller, id, token
+        exchange.caller, exchange.id, exchange.key, exchange.token = caller, id, key, token
         exchange.resume(monotonic())
         if self._outcome is not None:
             self._outcome(caller)
             return
         questions = [*self.waiting]
-        for key, question in self.asked_for.items():
-            if key in responses:
-                question.answered(Frame(result=responses[key]))
+        for name, question in self.asked_for.items():
+            if name in responses:
+                question.answered(Frame(result=responses[name]))
             else:
                 questions.append(question)
         for question in questions:

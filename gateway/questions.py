@@ -44,7 +44,7 @@ class Questions:
             exchange.pause(now)
         question.asked = meanwhile
         question.withdrawn = self._withdrawn(key)
-        call = id_key(about.id) if about is not None else None
+        call = about.key if about is not None else None
         self._open[key] = question, call
         self._write(request(key, question.method, params), call)
 

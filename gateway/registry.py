@@ -153,6 +153,13 @@ class View:
         """Servers that resources can be read from: with one of them, nobody else can be meant by a URI."""
         return [name for name, shelf in self.servers.items() if "resources" in shelf.listing.capabilities]
 
+    @cached_property
+    def linking(self) -> frozenset[str]:
+        """Servers whose results may hold a URI of interest: renamed ones, and links, which of several readers only
+        their issuer knows."""
+        shared = [server for server in self.servers if any(reader != server for reader in self.readers)]
+        return frozenset((*self.renamed, *shared))
+
     @property
     def extras(self) -> Object:
         """Capabilities we know nothing of: they pass where only one upstream can be meant."""

@@ -285,11 +285,11 @@ class HttpChannel:
             self.noise.note(body)
             return False
         if isinstance(received, Frame) and origin is not None and _is_nobodys(received):
-            received.id = Raw(b"%d" % origin)
+            received.id = b"%d" % origin
         self._receiver.receive(received, origin)
         parts = received if isinstance(received, list) else [received]
         own = b"%d" % (origin or 0)
-        return any(isinstance(part, Frame) and part.method is None and bytes(part.id) == own for part in parts)
+        return any(isinstance(part, Frame) and part.method is None and part.id == own for part in parts)
 
     async def _refused(self, message: Message, response: aiohttp.ClientResponse) -> None:
         """A status that is no success: whose fault, and what becomes of the request and of the connection."""
@@ -453,7 +453,7 @@ class HttpChannel:
 
 def _is_nobodys(frame: Frame) -> bool:
     """An error that could not name the request it is for: on that request's own stream it need not."""
-    return bool(frame.error) and frame.method is None and bytes(frame.id) in (b"", b"null")
+    return bool(frame.error) and frame.method is None and frame.id in (b"", b"null")
 
 
 def _error_in(body: bytes) -> Raw | None:

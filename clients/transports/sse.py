@@ -92,7 +92,7 @@ class SseChannel:
 
     async def _decline(self, id: int) -> None:
         words = errors.error_object(errors.METHOD_NOT_FOUND, "not over the SSE transport")
-        self._receiver.receive(Frame(jsonrpc="2.0", id=Raw(b"%d" % id), error=Raw(words)))
+        self._receiver.receive(Frame(jsonrpc="2.0", id=b"%d" % id, error=Raw(words)))
 
     def withdraw(self, exchange: Exchange) -> bool:
         return self._outbox.withdraw(exchange)
@@ -228,7 +228,7 @@ class SseChannel:
         except Malformed:
             refusal = None
         if isinstance(refusal, Frame) and refusal.error and message.id is not None:
-            refusal.id = Raw(b"%d" % message.id)
+            refusal.id = b"%d" % message.id
             self._receiver.receive(refusal)
         else:
             self._undelivered(message, self._said(status, body), sent=status >= 500)

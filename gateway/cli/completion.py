@@ -98,12 +98,12 @@ def _known(kind: str, project: Path | None) -> Iterable[str]:
         return config.servers if kind == "servers" else config.profiles
     registry = ToolRegistry(policy_of(config))
     catalogue = Catalogue(cache_directory(os.environ) / "catalogue")
-    for name, listing in shipped(config).items():
-        registry.publish(name, listing)
     for name, server in config.servers.items():
-        memory = catalogue.recall(server.fingerprint) if server.enabled else None
-        if memory is not None:
-            registry.publish(name, memory.listing)
+        listing = shipped(server)
+        if listing is None and server.enabled and (memory := catalogue.recall(server.fingerprint)) is not None:
+            listing = memory.listing
+        if listing is not None:
+            registry.publish(name, listing)
     routes = registry.view().routes["tools"].values()
     return dict.fromkeys(canonical(route.server, route.name) for route in routes)
 

@@ -104,7 +104,7 @@ async def running(
         limit=config.frame_limit,
         timing=timing,
         shared=shared,
-        listings=shipped(config),
+        shipped=shipped,
     )
     parking = Parking(loop.call_later)
     house = House(registry, manager, audience, parking, notes=lambda: untrusted_words(gateway.config))

@@ -42,7 +42,7 @@ class Opening:
         except Malformed as malformed:
             # Refused, and nothing decided: a client that only knows other versions may still say `initialize`.
             payload = errors.error_object(malformed.code, malformed.message, malformed.data)
-            self._write(error(bytes(frame.id), payload))
+            self._write(error(frame.id, payload))
             return
         conversation = StatelessConversation(self._house, self._write, profile=self._profile)
         self._opened(conversation)

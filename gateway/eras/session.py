@@ -18,7 +18,6 @@ from gateway.protocol.frames import (
     Malformed,
     Object,
     encode,
-    id_key,
     notification,
     open_object,
     quote,
@@ -73,7 +72,7 @@ class SessionConversation(Conversation):
         self.subscriptions: dict[str, tuple[str, str]] = {}
         """Server and URI there, by the URI the client knows."""
         self._client = NOBODY
-        self._batches = Batches(lambda frame, key: self._write(frame, key, True))
+        self._batches = Batches(write)
         self._questions = Questions(write)
         self._rounds = Rounds(self._questions, self._retry, lambda exchange, raw: self._reply_error(exchange.id, raw))
         self._seen: dict[Kind, bytes] = {}
@@ -104,14 +103,10 @@ class SessionConversation(Conversation):
         for frame in self._batches.opened(parts, self._requests):
             self.receive(frame)
 
-    def _deliver(self, key: bytes, frame: bytes) -> None:
-        if not self._batches.collected(key, frame):
-            self._write(frame, key, True)
-
-    def _request(self, id: bytes, method: str, params: Raw) -> None:
+    def _request(self, id: bytes, key: bytes, method: str, params: Raw) -> None:
         opened = open_object(params)
         meta = open_object(opened["_meta"]) if "_meta" in opened else None
-        asked = Request(id, method, opened, meta)
+        asked = Request(id, key, method, opened, meta, self._client)
         handler = self.REQUESTS.get(method)
         if handler is None:
             self._unknown(asked, params)
@@ -140,6 +135,8 @@ class SessionConversation(Conversation):
         again = self.version is not None
         self.version = negotiate(text(asked.params.get("protocolVersion")))
         self._client = Client(bytes(declared), "info")
+        if self.version == BATCHES:
+            self._write = self._batches.write
         answer: Object = {
             "protocolVersion": quote(self.version),
             "capabilities": Raw(capabilities_of(self.view)),
@@ -182,7 +179,7 @@ class SessionConversation(Conversation):
 
     def _retry(self, exchange: Exchange) -> None:
         """Send a request again that an upstream has asked to; unless the client has lost interest."""
-        if self._requests.get(id_key(exchange.id)) is exchange:
+        if self._requests.get(exchange.key) is exchange:
             self._house.upstreams.dispatch(exchange.server, exchange)
 
     # Notifications of this era only
@@ -206,8 +203,7 @@ class SessionConversation(Conversation):
         self._refuse(id, errors.RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
 
     def finished(self, exchange: Exchange, result: Raw, era: Era) -> None:
-        payload = result if era == "session" else plain(result)
-        self._reply(exchange.id, self._linked(exchange, payload))
+        self._finish(exchange, result if era == "session" else plain(result))
 
     def input_required(self, exchange: Exchange, result: Raw) -> None:
         self._rounds.begin(exchange, result)
@@ -241,7 +237,7 @@ class SessionConversation(Conversation):
         if method == methods.MESSAGE and not _reaches(params, self.level or 0):
             return
         meanwhile = [exchange] if exchange is not None else self.in_flight(port)
-        about = id_key(meanwhile[0].id) if len(meanwhile) == 1 else None
+        about = meanwhile[0].key if len(meanwhile) == 1 else None
         self._write(notification(method, params), about)
 
     @property

@@ -16,7 +16,6 @@ from gateway.protocol.frames import (
     Malformed,
     Object,
     encode,
-    id_key,
     notification,
     open_object,
     quote,
@@ -101,13 +100,13 @@ class StatelessConversation(Conversation):
         super().__init__(house, write, profile=profile, party=party if party is not None else self)
         self._listening: dict[bytes, Subscription] = {}
 
-    def _request(self, id: bytes, method: str, params: Raw) -> None:
+    def _request(self, id: bytes, key: bytes, method: str, params: Raw) -> None:
         opened = open_object(params)
         if method == methods.INITIALIZE and not speaks(params):
             data = {"supported": list(STATELESS_VERSIONS)}
             raise Malformed(errors.UNSUPPORTED_VERSION, "This connection speaks 2026-07-28: no initialize", data=data)
         meta = envelope(opened)
-        asked = Request(id, method, opened, meta)
+        asked = Request(id, key, method, opened, meta, self._client_of(meta))
         self._house.upstreams.greet(bytes(meta[META_CAPABILITIES]))
         handler = self.REQUESTS.get(method)
         if handler is not None:
@@ -123,8 +122,7 @@ class StatelessConversation(Conversation):
         super().close()
         self._house.parking.leave(self)
 
-    def _client_of(self, request: Request) -> Client:
-        meta = request.meta or {}
+    def _client_of(self, meta: Object) -> Client:
         level = text(meta.get(META_LEVEL))
         if level is not None:
             self._house.upstreams.relevel(level)
@@ -140,7 +138,7 @@ class StatelessConversation(Conversation):
             raise Malformed(errors.INVALID_PARAMS, "Invalid params: requestState is unknown or has expired")
         self._requests[request.key] = parked.exchange
         responses = open_object(request.params.get("inputResponses", b""))
-        parked.resume(self, request.id, (request.meta or {}).get("progressToken"), responses)
+        parked.resume(self, request.id, request.key, (request.meta or {}).get("progressToken"), responses)
 
     # Requests of this era only
 
@@ -203,7 +201,7 @@ class StatelessConversation(Conversation):
         payload: bytes | Raw = result
         if era == "session":
             payload = completed(result, _KEPT if exchange.method == methods.RESOURCES_READ else _DONE)
-        self._reply(exchange.id, self._linked(exchange, payload))
+        self._finish(exchange, payload)
 
     def _own(self, payload: bytes) -> bytes:
         return bytes(completed(payload, _DONE))
@@ -243,7 +241,7 @@ class StatelessConversation(Conversation):
         if method == methods.MESSAGE:
             calls = [call for call in calls if _reaches(params, call.client.level)]
         if calls:
-            self._write(notification(method, params), id_key(calls[-1].id))
+            self._write(notification(method, params), calls[-1].key)
 
     def tell(self, method: str, params: bytes | Raw = b"") -> None:
         for key, subscription in self._listening.items():

@@ -6,13 +6,18 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
 
 from gateway.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, encode_json
 
+if TYPE_CHECKING:
+    Spelled = bytes
+else:
+    Spelled = Raw
+"""What the decoder leaves raw, and `decode` then makes bytes of, once for all who read it."""
 T = TypeVar("T")
 Object = dict[str, Raw]
 NOTHING = Raw()
@@ -49,7 +54,7 @@ class Frame(msgspec.Struct, gc=False):
     """One message. `id`, `params`, `result` and `error` are JSON text; empty means absent."""
 
     jsonrpc: str = ""
-    id: Raw = NOTHING
+    id: Spelled = b""
     method: str | None = None
     params: Raw = NOTHING
     result: Raw = NOTHING
@@ -65,7 +70,7 @@ class Frame(msgspec.Struct, gc=False):
 
     def __repr__(self) -> str:
         kind = self.method or ("error" if self.error else "result")
-        return f"<Frame {kind} {bytes(self.id).decode(errors='replace')}>"
+        return f"<Frame {kind} {self.id.decode(errors='replace')}>"
 
 
 _frame = msgspec.json.Decoder(Frame).decode
@@ -82,7 +87,8 @@ def decode(data: bytes) -> Frame | list[Frame | Malformed]:
     Raises:
         Malformed: not JSON-RPC; carries the code and, where it could be read, the id to answer with.
     """
-    data = clean(data)
+    if _CR in data or _LF in data or not data.isascii():
+        data = clean(data)
     try:
         frame = _frame(data)
     except msgspec.ValidationError:
@@ -220,27 +226,27 @@ def id_key(id: bytes | Raw) -> bytes:
 
 
 def _checked(frame: Frame) -> Frame:
-    id = frame.id
+    id = frame.id = bytes(frame.id)
     if frame.method is not None:
         sound = not frame.result and not frame.error
     else:
         sound = bool(frame.result) != bool(frame.error) and (bool(id) or bool(frame.error))
-    if sound and frame.jsonrpc == "2.0" and (not id or _is_id(id) or _unknown(frame)):
+    if sound and frame.jsonrpc == "2.0" and (not id or id[0] in _ID_STARTS or _unknown(frame)):
         return frame
     raise _unsound(frame)
 
 
 def _unknown(frame: Frame) -> bool:
     """An error that answers a request whose id could not be read."""
-    return frame.method is None and bool(frame.error) and bytes(frame.id) == NULL
+    return frame.method is None and bool(frame.error) and frame.id == NULL
 
 
 def _unsound(frame: Frame) -> Malformed:
     id = frame.id
-    if id and not _is_id(id) and not _unknown(frame):
+    if id and id[0] not in _ID_STARTS and not _unknown(frame):
         return Malformed(INVALID_REQUEST, "Invalid Request: id must be a string or a number")
     # A broken answer names an id of ours: an error under it would seem to answer one of the other side's requests.
-    known = bytes(id) if id and not (frame.result or frame.error) else NULL
+    known = id if id and not (frame.result or frame.error) else NULL
     if frame.jsonrpc != "2.0":
         return Malformed(INVALID_REQUEST, 'Invalid Request: jsonrpc must be "2.0"', known)
     if frame.method is not None:
@@ -248,10 +254,6 @@ def _unsound(frame: Frame) -> Malformed:
     if frame.result and not frame.error:
         return Malformed(INVALID_REQUEST, "Invalid Request: a result without an id")
     return Malformed(INVALID_REQUEST, "Invalid Request: no method, and not a response", known)
-
-
-def _is_id(id: Raw) -> bool:
-    return bytes(id)[0] in _ID_STARTS
 
 
 def _too_deep() -> Malformed:
@@ -272,8 +274,8 @@ def _misshapen(data: bytes) -> list[Frame | Malformed]:
             raise Malformed(PARSE_ERROR, f"Parse error: {error}") from None
         raise Malformed(INVALID_REQUEST, "Invalid Request: not an object")
     opened = open_object(data)
-    id = opened.get("id", NOTHING)
-    known = bytes(id) if id and _is_id(id) and "result" not in opened and "error" not in opened else NULL
+    id = bytes(opened.get("id", b""))
+    known = id if id and id[0] in _ID_STARTS and "result" not in opened and "error" not in opened else NULL
     raise Malformed(INVALID_REQUEST, "Invalid Request: a member has the wrong type", known)
 
 

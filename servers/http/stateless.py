@@ -42,7 +42,7 @@ async def post(visit: Visit, frame: Frame, twice: str | None, listeners: Listene
         # There are no notifications of this era over HTTP, and clients send some all the same.
         await replies.body(visit.send, 202, headers=())
         return
-    id = bytes(frame.id)
+    id = frame.id
     try:
         opened = open_object(frame.params)
         _check(visit, frame.method or "", opened, twice)

@@ -51,7 +51,7 @@ async def _answer(
     free = [key for key in keys if not session.in_use(key)]
     if not isinstance(message, list) and not free:
         words = "Invalid Request: this id is already in use"
-        await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, words, id=bytes(message.id))
+        await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, words, id=message.id)
         return
     if isinstance(message, list) and session.conversation.version != BATCHES:
         words = f"Invalid Request: batches exist in {BATCHES} only"

@@ -57,16 +57,15 @@ def entry(environ: Mapping[str, str]) -> Server:
     )
 
 
-def shipped(config: Config) -> dict[str, Listing]:
+def shipped(server: Server) -> Listing | None:
     """What the built-in server will list, so that it need not run before it is called."""
-    server = config.servers.get(NAME)
-    if server is None or server.source.scope != "builtin":
-        return {}
+    if server.name != NAME or server.source.scope != "builtin":
+        return None
     settings, _ = load(Path.home(), os.environ)
     tools = tuple(
         json.dumps(tool, ensure_ascii=False, separators=(",", ":")).encode() for tool in listing.tools(settings)
     )
-    return {NAME: Listing(tools=tools, capabilities=frozenset({"tools"}), instructions=listing.INSTRUCTIONS)}
+    return Listing(tools=tools, capabilities=frozenset({"tools"}), instructions=listing.INSTRUCTIONS)
 
 
 def _passes(name: str) -> bool:

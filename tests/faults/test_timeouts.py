@@ -19,7 +19,7 @@ Make = Callable[..., Puppet]
 
 def exchange(timeout: float) -> Exchange:
     made = Exchange(Unheard(), b"1", "tools/call", Raw(b"{}"))
-    made.begin(100.0, timeout, LONGEST)
+    made.begin(100.0, timeout)
     return made
 
 
@@ -35,12 +35,12 @@ def test_progress_moves_the_deadline_up_to_a_hard_maximum(timeout: float, latest
     now = 100.0
     while now < latest:
         now = min(call.deadline - 0.001, latest)
-        call.extend(now)
+        call.extend(now, LONGEST)
         assert not call.overdue(now)
         assert call.deadline <= latest
         if call.deadline == latest:
             break
-    call.extend(latest - 0.001)
+    call.extend(latest - 0.001, LONGEST)
     assert call.deadline == latest
     assert call.overdue(latest)
 
@@ -51,7 +51,7 @@ def test_a_question_to_the_client_stops_the_clock_and_the_maximum_too() -> None:
     assert not call.overdue(5000.0)
     call.resume(1110.0)
     assert call.deadline == 1160.0
-    call.extend(10_000.0)
+    call.extend(10_000.0, LONGEST)
     assert call.deadline == 1700.0
 
 

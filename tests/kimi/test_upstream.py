@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from configs.load import load
-from configs.models import Config
+from configs.models import Config, Server, Source
 from servers.kimi.recursion import MARK, processes_of, run_of
 from servers.kimi.upstream import BELOW, entry, shipped, with_kimi
 from tests.client import until
@@ -27,10 +27,15 @@ def config(home: Path, **gateway: object) -> Config:
 def test_it_is_there_unless_it_is_switched_off(home: Path) -> None:
     assert list(with_kimi(config(home), {}).servers) == ["files", "kimi"]
     assert list(with_kimi(config(home, kimi=False), {}).servers) == ["files"]
-    assert [json.loads(tool)["name"] for tool in shipped(with_kimi(config(home), {}))["kimi"].tools] == [
+
+
+def test_its_listing_is_shipped_but_not_that_of_somebody_elses_kimi(home: Path) -> None:
+    listing = shipped(with_kimi(config(home), {}).servers["kimi"])
+    assert listing is not None
+    assert [json.loads(tool)["name"] for tool in listing.tools] == [
         "kimi_analyze", "kimi_implement", "kimi_refactor", "kimi_verify",
     ]  # fmt: skip
-    assert shipped(config(home, kimi=False)) == {}
+    assert shipped(Server("kimi", "stdio", Source(None, "global"), command="kimi")) is None
 
 
 def test_it_gets_kimis_variables_and_none_of_the_gateways(home: Path) -> None:
