@@ -105,14 +105,16 @@ class Caller(Protocol):
 
 
 class Exchange(msgspec.Struct, eq=False):
-    """A request in flight: an object handed from the client's reader to the upstream's and back, never a task."""
+    """A request, opened one level: handed from the client's reader to the upstream's and back, never a task."""
 
     caller: Caller
     id: bytes
     method: str
-    params: Object | Raw
+    params: Object
     key: bytes = b""
     """What the caller keeps it under: its id, however that was spelled."""
+    bare: bool = False
+    """It came without params, and goes without."""
     meta: Object | None = None
     token: Raw | None = None
     server: str = ""

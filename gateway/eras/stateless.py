@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec import Raw
 
-from gateway.conversation import SERVER_INFO, Conversation, House, Request, Write, capabilities_of
+from gateway.conversation import SERVER_INFO, Conversation, House, Write, capabilities_of
 from gateway.eras.subscription import Subscription
 from gateway.exchange import Client, Exchange, Port, Question, refusal
 from gateway.parking import OURS
@@ -56,8 +56,7 @@ class StatelessDialect:
 
     def frame(self, exchange: Exchange, id: int) -> bytes:
         key = b"%d" % id
-        params = exchange.params
-        opened = dict(params) if isinstance(params, dict) else open_object(params)
+        opened = dict(exchange.params)
         meta = dict(exchange.meta) if exchange.meta is not None else open_object(opened.get("_meta", b""))
         if exchange.token is not None:
             meta["progressToken"] = Raw(key)
@@ -100,13 +99,15 @@ class StatelessConversation(Conversation):
         super().__init__(house, write, profile=profile, party=party if party is not None else self)
         self._listening: dict[bytes, Subscription] = {}
 
-    def _request(self, id: bytes, key: bytes, method: str, params: Raw) -> None:
-        opened = open_object(params)
+    def _request(self, asked: Exchange, params: Raw) -> None:
+        method = asked.method
+        opened = asked.params = open_object(params)
         if method == methods.INITIALIZE and not speaks(params):
             data = {"supported": list(STATELESS_VERSIONS)}
             raise Malformed(errors.UNSUPPORTED_VERSION, "This connection speaks 2026-07-28: no initialize", data=data)
-        meta = envelope(opened)
-        asked = Request(id, key, method, opened, meta, self._client_of(meta))
+        meta = asked.meta = envelope(opened)
+        asked.token = meta.get("progressToken")
+        asked.client = self._client_of(meta)
         self._house.upstreams.greet(bytes(meta[META_CAPABILITIES]))
         handler = self.REQUESTS.get(method)
         if handler is not None:
@@ -114,7 +115,7 @@ class StatelessConversation(Conversation):
         elif method in _GONE:
             raise Malformed(errors.METHOD_NOT_FOUND, f"Method not found: {method}")
         else:
-            self._vendor(asked, params)
+            self._vendor(asked)
 
     def close(self) -> None:
         for key in list(self._listening):
@@ -128,21 +129,20 @@ class StatelessConversation(Conversation):
             self._house.upstreams.relevel(level)
         return Client(bytes(meta[META_CAPABILITIES]), level)
 
-    def _send(self, server: str, request: Request, tool: str = "", *, bare: bool = False) -> None:
-        state = text(request.params.get("requestState")) if "requestState" in request.params else None
+    def _send(self, server: str, asked: Exchange, tool: str = "") -> None:
+        state = text(asked.params.get("requestState")) if "requestState" in asked.params else None
         if state is None or not state.startswith(OURS):
-            super()._send(server, request, tool, bare=bare)
+            super()._send(server, asked, tool)
             return
-        parked = self._house.parking.claim(state, self.party, server, request.method, request.params)
+        parked = self._house.parking.claim(state, self.party, server, asked.method, asked.params)
         if parked is None:
             raise Malformed(errors.INVALID_PARAMS, "Invalid params: requestState is unknown or has expired")
-        self._requests[request.key] = parked.exchange
-        responses = open_object(request.params.get("inputResponses", b""))
-        parked.resume(self, request.id, request.key, (request.meta or {}).get("progressToken"), responses)
+        self._requests[asked.key] = parked.exchange
+        parked.resume(asked, open_object(asked.params.get("inputResponses", b"")))
 
     # Requests of this era only
 
-    def discover(self, asked: Request) -> None:
+    def discover(self, asked: Exchange) -> None:
         answer: Object = {
             "resultType": Raw(b'"complete"'),
             "supportedVersions": Raw(encode(STATELESS_VERSIONS)),
@@ -156,7 +156,7 @@ class StatelessConversation(Conversation):
             answer["instructions"] = quote(told)
         self._reply(asked.id, seal(answer))
 
-    def listen(self, asked: Request) -> None:
+    def listen(self, asked: Exchange) -> None:
         """The one request whose answer is a stream: it stays open until either side has had enough."""
         subscription = Subscription(asked.id, open_object(asked.params.get("notifications", b"")), self._resource)
         self._listening[asked.key] = subscription
