@@ -134,9 +134,7 @@ class Exchange(msgspec.Struct, eq=False):
 
     def begin(self, now: float, timeout: float) -> None:
         """Start the clock."""
-        self.started = now
-        self.timeout = timeout
-        self.deadline = now + timeout
+        self.started, self.timeout, self.deadline = now, timeout, now + timeout
 
     def extend(self, now: float, longest: float) -> None:
         """Progress moves the deadline, but never past `longest` after the start."""

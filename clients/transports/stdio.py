@@ -142,13 +142,12 @@ class StdioChannel:
             return
         lines, over = self._lines.feed(data)
         for line in lines:
-            if line.isspace() or not line:
-                continue
             try:
                 message = decode(line)
             except Malformed:
-                self.noise.note(line)
-                self._receiver.garbled(line)
+                if line.strip():
+                    self.noise.note(line)
+                    self._receiver.garbled(line)
                 continue
             self._receiver.receive(message)
         for head, tail in over:
