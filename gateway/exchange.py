@@ -58,8 +58,7 @@ class Port(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(msgspec.Struct, frozen=True, gc=False):
     """What whoever asks has said of itself, as JSON text."""
 
     capabilities: bytes = b"{}"

@@ -66,11 +66,14 @@ class StatelessDialect:
 
     def _introduce(self, meta: Object, client: Client) -> None:
         """Say who asks, where the client has not said so itself."""
-        meta.setdefault(META_VERSION, self._version)
-        meta.setdefault(META_CAPABILITIES, Raw(client.capabilities))
-        meta.setdefault(META_CLIENT, self._info)
-        if client.level is not None:
-            meta.setdefault(META_LEVEL, quote(client.level))
+        if META_VERSION not in meta:
+            meta[META_VERSION] = self._version
+        if META_CAPABILITIES not in meta:
+            meta[META_CAPABILITIES] = Raw(client.capabilities)
+        if META_CLIENT not in meta:
+            meta[META_CLIENT] = self._info
+        if client.level is not None and META_LEVEL not in meta:
+            meta[META_LEVEL] = quote(client.level)
 
     def answered(self, exchange: Exchange, result: Raw) -> None:
         # Looked for before it is looked into: nearly every answer is complete.
@@ -95,17 +98,30 @@ class StatelessConversation(Conversation):
 
     era: ClassVar[Era] = "stateless"
 
-    def __init__(self, house: House, write: Write, *, profile: str | None = None, party: Hashable = None) -> None:
+    def __init__(
+        self,
+        house: House,
+        write: Write,
+        *,
+        profile: str | None = None,
+        party: Hashable = None,
+        check: Callable[[Exchange], None] | None = None,
+    ) -> None:
+        """`check` looks at each request before anything of it is believed, and raises `Malformed`."""
         super().__init__(house, write, profile=profile, party=party if party is not None else self)
+        self._check = check
         self._listening: dict[bytes, Subscription] = {}
 
     def _request(self, asked: Exchange, params: Raw) -> None:
         method = asked.method
         opened = asked.params = open_object(params)
+        meta = asked.meta = open_object(opened.get("_meta", b""))
+        if self._check is not None:
+            self._check(asked)
         if method == methods.INITIALIZE and not speaks(params):
             data = {"supported": list(STATELESS_VERSIONS)}
             raise Malformed(errors.UNSUPPORTED_VERSION, "This connection speaks 2026-07-28: no initialize", data=data)
-        meta = asked.meta = envelope(opened)
+        check_envelope(meta)
         asked.token = meta.get("progressToken")
         asked.client = self._client_of(meta)
         self._house.upstreams.greet(bytes(meta[META_CAPABILITIES]))
@@ -277,17 +293,14 @@ class StatelessConversation(Conversation):
     NOTIFICATIONS: ClassVar[dict[str, Callable[..., None]]] = {methods.CANCELLED: Conversation.cancelled}
 
 
-def envelope(opened: Object) -> Object:
-    """What a request of this era must say of itself.
+def check_envelope(meta: Object) -> None:
+    """Whether a request's `_meta` says what it must in this era.
 
     Raises:
         Malformed: it does not, or wants a version we do not speak.
     """
-    if "_meta" not in opened:
-        raise Malformed(errors.INVALID_PARAMS, f"Invalid params: _meta must hold {META_VERSION}")
-    meta = open_object(opened["_meta"])
-    missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
-    if missing:
+    if META_VERSION not in meta or META_CAPABILITIES not in meta:
+        missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
         raise Malformed(errors.INVALID_PARAMS, f"Invalid params: _meta lacks {', '.join(missing)}")
     version = text(meta[META_VERSION])
     if version is None:
@@ -296,7 +309,6 @@ def envelope(opened: Object) -> Object:
         data = {"supported": list(STATELESS_VERSIONS), "requested": version}
         raise Malformed(errors.UNSUPPORTED_VERSION, "Unsupported protocol version", data=data)
     open_object(meta[META_CAPABILITIES])
-    return meta
 
 
 def completed(result: bytes | Raw, members: bytes) -> bytes | Raw:

@@ -149,7 +149,7 @@ class Endpoint:
             return
         message = decode(await visit.body())
         if isinstance(message, Frame) and _is_stateless(visit, message):
-            await stateless.post(visit, message, _twice(scope), self.listeners)
+            await stateless.post(visit, message, _twice(scope, len(visit.headers)), self.listeners)
         else:
             await streamable.post(visit, message)
 
@@ -166,8 +166,10 @@ def _nothing() -> None:
     return
 
 
-def _twice(scope: Scope) -> str | None:
+def _twice(scope: Scope, different: int) -> str | None:
     """A header that repeats part of the body and came more than once: readers would disagree which counts."""
+    if len(scope["headers"]) == different:
+        return None
     seen: set[bytes] = set()
     for name, _ in scope["headers"]:
         if name in seen and (name in _ROUTING or name.startswith(b"mcp-param-")):
