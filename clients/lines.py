@@ -126,11 +126,7 @@ class Lines:
         caller = exchange.caller
         owner = caller if isinstance(caller, SessionConversation) else None
         for line in self._lines:
-            if line.owner is not owner or line.connection.gone.done():
-                continue
-            if owner is not None or (
-                line.free and not line.spoiled and line.capabilities == exchange.client.capabilities
-            ):
+            if line.serves(owner, exchange.client.capabilities):
                 return line
         if len(self._lines) >= LIMIT and not self._make_room():
             return None
