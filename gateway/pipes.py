@@ -170,7 +170,7 @@ class Writer:
         self._queue: deque[tuple[object, bytes]] = deque()
         """Lines of which nothing is written, and whose they are."""
         self._rest: tuple[object, memoryview] | None = None
-        """What is left of a line that is begun, and whose it is."""
+        """What is left of a line that is begun, without its newline, and whose it is."""
         self._unsent: list[object] = []
         """Whose lines were not begun when the descriptor broke."""
         self._open = True
@@ -259,22 +259,20 @@ class Writer:
     def _write(self) -> bool:
         """Write what is queued; true if the descriptor takes no more for now."""
         while self._rest is not None or self._queue:
-            data = self._rest[1] if self._rest is not None else self._gather()
             try:
-                written = os.write(self.fd, data)
+                written = os.writev(self.fd, self._gather())
             except (BlockingIOError, InterruptedError):
                 return True
             self.queued -= written
+            self._strike(written)
             if self._rest is not None:
-                self._rest = (self._rest[0], self._rest[1][written:]) if written < len(data) else None
-            else:
-                self._strike(data, written)
-            if written < len(data):
                 return True
         return False
 
-    def _gather(self) -> bytes:
-        """The next line, or as many as a pipe holds, which stay in the queue until they are written."""
+    def _gather(self) -> tuple[bytes | memoryview, ...]:
+        """What is written next: the rest of a line, or lines as far as a pipe holds them; they stay where they are."""
+        if self._rest is not None:
+            return self._rest[1], b"\n"
         if self.queued <= CHUNK:
             lines = [line for _, line in self._queue]
         else:
@@ -284,20 +282,24 @@ class Writer:
                 if lines and size > CHUNK:
                     break
                 lines.append(line)
+        if len(lines) == 1:
+            return lines[0], b"\n"  # not joined: it may be large
         lines.append(b"")
-        return b"\n".join(lines)
+        return (b"\n".join(lines),)
 
-    def _strike(self, data: bytes | memoryview, written: int) -> None:
-        """Take off the queue what is written of it; a line that is written in part has begun."""
+    def _strike(self, written: int) -> None:
+        """Take away what is written; a line that is written in part has begun."""
         if not self.queued:
+            self._rest = None
             self._queue.clear()
             return
-        end = 0
-        while end < written:
-            owner, line = self._queue.popleft()
-            end += len(line) + 1
-            if end > written:
-                self._rest = owner, memoryview(data)[written:end]
+        while written:
+            owner, line = self._rest or self._queue.popleft()
+            self._rest = None
+            if written <= len(line):
+                self._rest = owner, memoryview(line)[written:]
+                return
+            written -= len(line) + 1
 
     def _wait(self, wait: bool) -> None:
         if wait:
