@@ -384,7 +384,7 @@ class Conversation(ABC):
         """The one a vendor's method can be meant for."""
         snapshot = self._house.registry.snapshot
         others = [name for name in snapshot.policy.servers if name != "kimi"]
-        if len(others) != 1 or (others[0] in snapshot.shelves and others[0] not in self.view.servers):
+        if len(others) != 1 or not self.view.hears(others[0]):
             return None
         return others[0]
 
