@@ -42,6 +42,7 @@ CAPABILITIES: dict[str, object] = {
     "logging": {},
 }
 INSTRUCTIONS_LIMIT = 4096
+ENDING = "the gateway is shutting down"
 OUR_METHODS = "kimi-gateway/"
 """How the gateway's own methods begin: who may not ask them asks nobody."""
 
@@ -195,6 +196,15 @@ class Conversation(ABC):
                 exchange.port.cancel(exchange, {"reason": quote("the client disconnected")})
         self._requests.clear()
         self._house.upstreams.forget(self)
+
+    def abandon(self) -> None:
+        """What is still in flight will not be waited for: upstreams are told, and so is the client, if it reads."""
+        for exchange in list(self._requests.values()):
+            if exchange is not None and exchange.port is not None:
+                exchange.port.cancel(exchange, {"reason": quote(ENDING)})
+                sent = exchange.upstream_id > 0
+                failure = Failure(exchange.server, ENDING, may_have_executed=sent, code=errors.SHUTDOWN)
+                self.failed(exchange, failure)
 
     def awaits(self, key: bytes) -> bool:
         """Whether this request of the client's will still be answered."""
