@@ -235,7 +235,11 @@ def test_calls_that_outlast_the_clients_input_are_answered_before_the_end(puppet
     a = puppet("a", prompts=[{"name": "p"}])
     gateway = start(a)
     gateway.up()
-    soon, never, prompt = gateway.begin("a__work"), gateway.begin("a__work"), gateway.send("prompts/get", {"name": "a:p"})
+    soon, never, prompt = (
+        gateway.begin("a__work"),
+        gateway.begin("a__work"),
+        gateway.send("prompts/get", {"name": "a:p"}),
+    )
     first, second = a.expect("tools/call"), a.expect("tools/call")
     a.expect("prompts/get")
     gateway.close_input()
