@@ -186,7 +186,9 @@ class Upstream:
         if self._lies_in_the_entry or self.state in (State.DISABLED, State.CLOSED, State.DRAINING):
             exchange.caller.failed(exchange, self._failure())
             return
-        wait = self._timing.connect if self.restarts == 0 else self._timing.patience
+        # One that was up and is gone counts as lost before its loss is noted: its connection is closed first.
+        first = self.restarts == 0 and self._ready_since is None
+        wait = self._timing.connect if first else self._timing.patience
         timeout = min(wait, self.server.timeout)
         if self.state is State.WAITING and self._not_before > self._loop.time() + timeout:
             exchange.caller.failed(exchange, self._failure())

@@ -41,6 +41,7 @@ CAPABILITIES: dict[str, object] = {
     "logging": {},
 }
 INSTRUCTIONS_LIMIT = 4096
+ENDING = "the gateway is shutting down"
 OUR_METHODS = "kimi-gateway/"
 """How the gateway's own methods begin: who may not ask them asks nobody."""
 
@@ -179,6 +180,15 @@ class Conversation(ABC):
                 exchange.port.cancel(exchange, {"reason": quote("the client disconnected")})
         self._requests.clear()
         self._house.upstreams.forget(self)
+
+    def abandon(self) -> None:
+        """What is still in flight will not be waited for: upstreams are told, and so is the client, if it reads."""
+        for exchange in list(self._requests.values()):
+            if exchange is not None and exchange.port is not None:
+                exchange.port.cancel(exchange, {"reason": quote(ENDING)})
+                sent = exchange.upstream_id > 0
+                failure = Failure(exchange.server, ENDING, may_have_executed=sent, code=errors.SHUTDOWN)
+                self.failed(exchange, failure)
 
     def awaits(self, key: bytes) -> bool:
         """Whether this request of the client's will still be answered."""
@@ -365,7 +375,7 @@ class Conversation(ABC):
         """The one a vendor's method can be meant for."""
         snapshot = self._house.registry.snapshot
         others = [name for name in snapshot.policy.servers if name != "kimi"]
-        if len(others) != 1 or (others[0] in snapshot.shelves and others[0] not in self.view.servers):
+        if len(others) != 1 or not self.view.hears(others[0]):
             return None
         return others[0]
 

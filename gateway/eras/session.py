@@ -135,8 +135,9 @@ class SessionConversation(Conversation):
     def initialize(self, asked: Exchange) -> None:
         declared = asked.params.get("capabilities", EMPTY)
         open_object(declared)
+        wanted = asked.string("protocolVersion") if "protocolVersion" in asked.params else None
         again = self.version is not None
-        self.version = negotiate(text(asked.params.get("protocolVersion")))
+        self.version = negotiate(wanted)
         self._client = Client(bytes(declared), "info")
         if self.version == BATCHES:
             self._write = self._batches.write
@@ -235,7 +236,7 @@ class SessionConversation(Conversation):
         self._questions.ask(question, meanwhile, exchange)
 
     def notified(self, port: Port, method: str, params: Raw, exchange: Exchange | None) -> None:
-        if not self.open or port.name not in self.view.servers:
+        if not self.open or not self.view.hears(port.name):
             return
         if method == methods.MESSAGE and not _reaches(params, self.level or 0):
             return

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from clients.upstream import Timing
 from configs.models import Server
 from tests.clients.supervised import SOURCE, entry, known, run, supervised, until
 from tests.clients.web import Script, scripted
+from tests.puppets import Puppet
 
 OURS = ("clients", "gateway")
 NEVER = 1000.0
@@ -92,6 +94,28 @@ def test_a_call_that_met_a_failed_attempt_is_told_the_cause_and_when_the_next_on
             seconds = int(told.rpartition("Next try in ")[2].removesuffix(" s."))
             assert 0 < seconds <= NEVER
             assert starts(file) == 3
+
+    run(scenario)
+
+
+def test_a_call_in_the_moment_of_a_loss_waits_no_longer_than_one_that_comes_later(
+    tmp_path: Path, puppet: Callable[..., Puppet]
+) -> None:
+    a = puppet("a")
+
+    async def scenario() -> None:
+        server = Server("a", "stdio", SOURCE, command=a.entry["command"], args=tuple(a.entry["args"]), timeout=NEVER)
+        async with supervised(tmp_path, server, timing=Timing(connect=NEVER, patience=0.1)) as all_:
+            connection = (await all_.reaches(State.READY)).connection
+            assert connection is not None
+            a.forget("initialize")  # its next life hangs
+            calls: list[asyncio.Task[str]] = []
+            connection.gone.add_done_callback(lambda _: calls.append(asyncio.create_task(all_.call("a:work"))))
+            a.drop()
+            await until(lambda: bool(calls), "the loss")
+            told = await calls[0]
+            assert told.startswith("a: is still starting after")
+            assert "The call was not sent." in told
 
     run(scenario)
 
