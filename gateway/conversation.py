@@ -184,7 +184,7 @@ class Conversation(ABC):
     def abandon(self) -> None:
         """What is still in flight will not be waited for: upstreams are told, and so is the client, if it reads."""
         for exchange in list(self._requests.values()):
-            if exchange is not None and exchange.port is not None:
+            if exchange.port is not None:
                 exchange.port.cancel(exchange, {"reason": quote(ENDING)})
                 sent = exchange.upstream_id > 0
                 failure = Failure(exchange.server, ENDING, may_have_executed=sent, code=errors.SHUTDOWN)

@@ -135,7 +135,7 @@ class SessionConversation(Conversation):
     def initialize(self, asked: Exchange) -> None:
         declared = asked.params.get("capabilities", EMPTY)
         open_object(declared)
-        wanted = asked.string("protocolVersion") if "protocolVersion" in asked.params else None
+        wanted = string(asked.params, "protocolVersion") if "protocolVersion" in asked.params else None
         again = self.version is not None
         self.version = negotiate(wanted)
         self._client = Client(bytes(declared), "info")
