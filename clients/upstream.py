@@ -27,7 +27,6 @@ from gateway.eras import stateless
 from gateway.exchange import Exchange, Failure, Question
 from gateway.protocol import errors, methods
 from gateway.protocol.frames import Object
-from gateway.protocol.versions import Era
 from gateway.registry import Kind, Listing
 
 logger = logging.getLogger("kimi_gateway.upstream")

@@ -13,6 +13,7 @@ from mcp.shared import inbound
 
 from clients.causes import GaveUp, Lost
 from clients.negotiation import read_listing
+from clients.transports.http import SHORTEST_PAUSE
 from gateway.protocol.frames import result
 from tests.clients.web import (
     DEADLINE,
@@ -609,6 +610,24 @@ def test_the_stream_we_listen_to_is_resumed_for_as_long_as_the_server_lives() ->
                     question, origin = await link.heard.questions.get()
                     assert (question.id, origin) == (b'"q%d"' % number, None)
             assert asked[:3] == [None, "1b", "2b"]
+
+    run(scenario)
+
+
+def test_a_server_that_wants_no_pause_between_its_streams_does_not_get_us_running_in_circles() -> None:
+    asked: list[float] = []
+
+    async def listen(request: web.Request, body: Json) -> web.StreamResponse:
+        asked.append(asyncio.get_running_loop().time())
+        return await stream(request, b"retry: 0\n\n")
+
+    async def scenario() -> None:
+        async with scripted() as script:
+            script.on["GET"] = listen
+            async with linked(script.url) as link:
+                while len(asked) < 5:
+                    await link.connection.request("tools/list", timeout=DEADLINE)
+        assert asked[4] - asked[0] >= 4 * SHORTEST_PAUSE * 0.9  # a pause is never shorter than it is
 
     run(scenario)
 
