@@ -14,6 +14,7 @@ from mcp.shared import inbound
 from clients.causes import GaveUp, Lost
 from clients.negotiation import read_listing
 from clients.transports.http import SHORTEST_PAUSE
+from configs.models import Transport
 from gateway.protocol.frames import result
 from tests.clients.web import (
     DEADLINE,
@@ -645,6 +646,36 @@ def test_a_session_that_ended_is_noticed_by_who_listens() -> None:
             script.on["GET"] = listen
             async with linked(script.url) as link:
                 assert "session" in await link.connection.gone
+
+    run(scenario)
+
+
+# Proxies
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "ftp://127.0.0.1", "http://127.0.0.1:port", "http://"])
+def test_a_proxy_that_is_none_we_speak_to_is_named(
+    monkeypatch: pytest.MonkeyPatch, transport: Transport, proxy: str
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+
+    async def scenario() -> None:
+        with pytest.raises(GaveUp, match="proxy") as gave_up:
+            async with linked("http://upstream.test/mcp", transport, introduced=False):
+                raise AssertionError("opened")
+        assert "no_proxy" in gave_up.value.fix
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_proxy_may_be_written_without_its_scheme(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    async def scenario() -> None:
+        async with scripted() as script:
+            monkeypatch.setenv("http_proxy", scheme + script.url.removeprefix("http://").removesuffix("/mcp"))
+            async with linked("http://upstream.test/mcp"):
+                assert script.got("initialize")[0][0]["Host"] == "upstream.test"
 
     run(scenario)
 
