@@ -139,7 +139,9 @@ class Upstream:
         """It died when asked for the newer era, and is not asked again."""
         self._newest: Connection | None = None
         """The connection that is open or being opened."""
-        self.lines = Lines(self.name, events, self._open_line, start, connect=timing.connect) if start else None
+        self.lines = (
+            Lines(self.name, events, self._open_line, start, self.dispatch, connect=timing.connect) if start else None
+        )
 
     @property
     def name(self) -> str:
@@ -285,10 +287,13 @@ class Upstream:
 
     async def drained(self) -> None:
         """Take no new calls, and return when those in flight are answered or have had their time."""
-        if self.state is not State.READY or self.connection is None:
-            return
-        self._move(Event.RETIRE)
-        await self.connection.finished_within(self._timing.drain)
+        in_use = self.lines.connections if self.lines is not None else []
+        if self.state is State.READY and self.connection is not None:
+            self._move(Event.RETIRE)
+            in_use.append(self.connection)
+        until = self._loop.time() + self._timing.drain
+        for connection in in_use:
+            await connection.finished_within(max(0.0, until - self._loop.time()))
 
     def adopt(self, other: Upstream) -> None:
         """Take over the calls that wait for another upstream, which this one replaces."""
