@@ -27,6 +27,7 @@ from gateway.eras import stateless
 from gateway.exchange import Exchange, Failure, Question
 from gateway.protocol import errors, methods
 from gateway.protocol.frames import Object
+from gateway.protocol.versions import Era
 from gateway.registry import Kind, Listing
 
 logger = logging.getLogger("kimi_gateway.upstream")
@@ -133,7 +134,7 @@ class Upstream:
         """Calls that wait came while a connection was ending: the next try is for them."""
         self._lies_in_the_entry = bool(server.problem)
         """It failed, and no try can help before its entry is changed."""
-        self._era = self.memory.era
+        self._era: Era | None = self.memory.era
         """The era it is spoken to in, where that is known."""
         self._legacy = False
         """It died when asked for the newer era, and is not asked again."""
