@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import stat
 from collections import deque
 from collections.abc import Callable
@@ -173,6 +174,8 @@ class Writer:
         """What is left of a line that is begun, without its newline, and whose it is."""
         self._unsent: list[object] = []
         """Whose lines were not begun when the descriptor broke."""
+        self._unread: list[bytes] = []
+        """What stood in the pipe when it broke."""
         self._open = True
         self._waiting = False
         self._scheduled = False
@@ -212,6 +215,10 @@ class Writer:
         """Whether a line of this owner's is begun and not finished."""
         return self._rest is not None and self._rest[0] is owner
 
+    def unread(self) -> list[bytes]:
+        """The lines that were written and that nobody has read, nor ever will."""
+        return _left_in(self.fd) if self._open else self._unread
+
     async def flushed(self) -> None:
         """Return when all is written or the descriptor is gone."""
         if self._open and self.queued:
@@ -242,6 +249,7 @@ class Writer:
             blocked = self._write()
         except OSError as error:
             self._unsent += [owner for owner, _ in self._queue]
+            self._unread = self.unread()
             self.close()
             self._broken(error)
             return
@@ -314,6 +322,27 @@ def own(fd: int) -> int:
     copy = os.dup(fd)
     os.set_blocking(copy, False)
     return copy
+
+
+def _left_in(fd: int) -> list[bytes]:
+    """The whole lines in a pipe of which no reader is left. Where the system does not let us look, none."""
+    readers = select.poll()
+    readers.register(fd, 0)
+    if not any(event & select.POLLERR for _, event in readers.poll(0)):
+        return []
+    pieces: list[bytes] = []
+    try:
+        again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        while data := os.read(again, CHUNK):
+            pieces.append(data)
+    except OSError:
+        pass  # empty, and we are its writer still
+    finally:
+        os.close(again)
+    return b"".join(pieces).split(b"\n")[:-1]
 
 
 def _pollable(fd: int) -> bool:

@@ -16,6 +16,7 @@ from aiohttp import web
 from clients.state import State
 from clients.upstream import Timing
 from configs.models import Server
+from gateway.protocol.versions import Era
 from tests.clients.supervised import SOURCE, entry, known, run, supervised, until
 from tests.clients.web import Script, scripted
 from tests.puppets import Puppet
@@ -235,6 +236,22 @@ def test_a_slow_server_that_dies_when_asked_for_the_newer_era_is_started_again_w
     assert len(methods) == 3
     assert "server/discover" in methods[1]
     assert "server/discover" not in methods[2]
+
+
+@pytest.mark.parametrize(
+    ("era", "fault"),
+    [("stateless", "dies-on-discover"), ("stateless", "ignores-discover"), ("session", "dies-on-initialize")],
+)
+def test_a_server_that_bears_its_remembered_era_no_longer_is_spoken_to_in_the_other(
+    tmp_path: Path, era: Era, fault: str
+) -> None:
+    async def scenario() -> None:
+        timing = Timing(connect=NEVER, base=0.01, cap=0.01)
+        async with supervised(tmp_path, known(entry("a", fault), era), timing=timing) as all_:
+            await all_.reaches(State.READY)
+            assert await all_.pid()
+
+    run(scenario)
 
 
 def test_an_entry_edited_back_and_forth_has_one_process(tmp_path: Path) -> None:
