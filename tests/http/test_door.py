@@ -64,6 +64,18 @@ def test_only_our_own_pages_may_ask(inside: Within, a: Puppet) -> None:
         assert site.ask("GET", "/health", {"Origin": origin}).status == status, origin
 
 
+def test_what_decides_who_may_come_in_is_said_once(inside: Within, a: Puppet) -> None:
+    site = inside(a).site
+    own = f"127.0.0.1:{site.port}"
+    for name, value, other in (
+        ("Host", own, "evil.example"), ("Host", "evil.example", own), ("Host", own, own),
+        ("Origin", "https://evil.example", f"http://{own}"), ("Authorization", "Bearer wrong", f"Bearer {TOKEN}"),
+    ):  # fmt: skip
+        reply = site.ask("POST", None, {name: value}, json.dumps(PING).encode(), [(name, other)])
+        assert reply.status == 400, (name, value)
+        assert name.lower() in reply.error["message"]
+
+
 def test_strangers_are_turned_away_before_anything_is_read(inside: Within, a: Puppet) -> None:
     """A body is announced and never sent: who waited for it would not answer."""
     one = inside(a)
