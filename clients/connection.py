@@ -167,10 +167,16 @@ class Connection:
         if channel is None or self.gone.done():
             exchange.caller.failed(exchange, Failure(self.name, self.gone.result() if self.gone.done() else "not open"))
             return
+        try:
+            frame = self.dialect.frame(exchange, id)
+        except Malformed as malformed:
+            refused = errors.error_object(malformed.code, malformed.message, malformed.data)
+            exchange.caller.refused(exchange, Raw(refused), self.dialect.era)
+            return
         self._pending[id] = exchange
         if exchange.deadline < self._alarm_at:
             self._watch(exchange.deadline)
-        channel.send(self.dialect.frame(exchange, id), exchange)
+        channel.send(frame, exchange)
 
     async def request(self, method: str, params: bytes = b"", *, timeout: float) -> Raw:
         """A request of the gateway's own.

@@ -11,6 +11,7 @@ from gateway.batches import Batches
 from gateway.conversation import SERVER_INFO, Conversation, House, Write, capabilities_of, string
 from gateway.eras.rounds import Rounds
 from gateway.exchange import NOBODY, Client, Exchange, Port, Question, refusal
+from gateway.parking import unknown_state
 from gateway.protocol import errors, methods
 from gateway.protocol.frames import (
     NOTHING,
@@ -51,6 +52,8 @@ class SessionDialect:
                 meta["progressToken"] = Raw(key)
                 params["_meta"] = Raw(seal(meta))
             if META_VERSION in meta:
+                if bytes(params.get("requestState", b"null")) != b"null":
+                    raise unknown_state()  # a server of this era issues none, and would execute the call anew
                 params = {**params, "_meta": Raw(seal({k: v for k, v in meta.items() if k not in STATELESS_META}))}
         return request(key, exchange.method, seal(params))
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 from gateway.conversation import SERVER_INFO, Conversation, House, Write, capabilities_of
 from gateway.eras.subscription import Subscription
 from gateway.exchange import Client, Exchange, Port, Question, refusal
-from gateway.parking import OURS
+from gateway.parking import unknown_state
 from gateway.protocol import errors, methods
 from gateway.protocol.frames import (
     Malformed,
@@ -147,14 +147,18 @@ class StatelessConversation(Conversation):
 
     def _send(self, server: str, asked: Exchange, tool: str = "") -> None:
         state = text(asked.params.get("requestState")) if "requestState" in asked.params else None
-        if state is None or not state.startswith(OURS):
-            super()._send(server, asked, tool)
+        if state is None or not self._house.parking.holds(state):
+            super()._send(server, asked, tool)  # an upstream's, which knows what it means
             return
+        # Read before the call is claimed: a retry that cannot be read leaves it where it is.
+        responses = open_object(asked.params.get("inputResponses", b""))
+        for response in responses.values():
+            open_object(response)
         parked = self._house.parking.claim(state, self.party, server, asked.method, asked.params)
         if parked is None:
-            raise Malformed(errors.INVALID_PARAMS, "Invalid params: requestState is unknown or has expired")
+            raise unknown_state()
         self._requests[asked.key] = parked.exchange
-        parked.resume(asked, open_object(asked.params.get("inputResponses", b"")))
+        parked.resume(asked, responses)
 
     # Requests of this era only
 
@@ -174,13 +178,19 @@ class StatelessConversation(Conversation):
 
     def listen(self, asked: Exchange) -> None:
         """The one request whose answer is a stream: it stays open until either side has had enough."""
-        subscription = Subscription(asked.id, open_object(asked.params.get("notifications", b"")), self._resource)
+        subscription = Subscription(asked.id, open_object(asked.params.get("notifications", b"")))
         self._listening[asked.key] = subscription
-        self._house.upstreams.when_settled(lambda: subscription.begin(self.view))
         self._house.members.join(self)
-        for server, uri in subscription.followed():
-            self._house.upstreams.follow(server, uri)
         self._write(notification(methods.ACKNOWLEDGED, subscription.acknowledgement()), asked.key)
+
+        def begin() -> None:
+            if self._listening.get(asked.key) is not subscription:
+                return
+            subscription.begin(self.view, self._resource)
+            for server, uri in subscription.followed():
+                self._house.upstreams.follow(server, uri)
+
+        self._house.upstreams.when_settled(begin)
 
     def _unlisten(self, key: bytes) -> None:
         subscription = self._listening.pop(key, None)
@@ -270,7 +280,7 @@ class StatelessConversation(Conversation):
 
     def tell_updated(self, server: str, uri: str, params: Raw) -> None:
         for key, subscription in self._listening.items():
-            shown = subscription.shown(server, uri)
+            shown = subscription.shown(server, uri, self.view)
             if shown is not None:
                 told = seal({**open_object(params), "uri": quote(shown)})
                 self._write(notification(methods.UPDATED, subscription.marked(told)), key)
