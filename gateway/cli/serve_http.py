@@ -20,7 +20,7 @@ from configs.models import Config
 from gateway.cli import running_file
 from gateway.cli.reload import follow
 from gateway.cli.report import METHOD, report
-from gateway.cli.usage import Usage
+from gateway.cli.usage import Failed, Usage
 from gateway.cli.welcome import greeting
 from gateway.cli.wiring import Gateway, running
 from gateway.protocol.frames import encode
@@ -56,6 +56,7 @@ def claim(given: str, *, auth: bool) -> socket.socket:
 
     Raises:
         Usage: without a token, others than this machine could come in.
+        Failed: it cannot be had.
     """
     host, port = address(given)
     if not auth and not _is_loopback(host):
@@ -64,9 +65,7 @@ def claim(given: str, *, auth: bool) -> socket.socket:
         return bind(host, port)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RuntimeError(
-            f"cannot serve on {host}:{port}: {reason}. Name another port with --http HOST:PORT."
-        ) from error
+        raise Failed(f"cannot serve on {host}:{port}: {reason}. Name another port with --http HOST:PORT.") from error
 
 
 def token() -> str:
@@ -110,7 +109,7 @@ async def serve(config: Config, options: argparse.Namespace, listener: socket.so
             async with serving(endpoint, listener):
                 logger.info("serving %s", url)
                 aside = [
-                    asyncio.ensure_future(greeting(gateway, url, secret)),
+                    asyncio.ensure_future(greeting(gateway, url, secret, options.profile)),
                     asyncio.ensure_future(follow(gateway, options, reload)),
                 ]
                 try:
