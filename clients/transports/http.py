@@ -164,18 +164,18 @@ class HttpChannel:
     async def close(self) -> None:
         """End every stream, and the session."""
         self._over = True
-        await self._outbox.close()
         client = self._client
-        if client is None:
-            return
         try:
-            if self._session_id and self._expired is None and not self._unreachable:
+            await self._outbox.close()
+            if client is not None and self._session_id and self._expired is None and not self._unreachable:
                 async with asyncio.timeout(web.CLOSING):
                     (await self._ask("DELETE", self._session_headers())).close()
         except (*_BROKEN, GaveUp):
             logger.debug("%s did not take the end of its session", self._server.name)
         finally:
-            await client.close()
+            # Also where we are stopped in the middle of this.
+            if client is not None:
+                await client.close()
 
     # One message
 

@@ -1,10 +1,12 @@
 """Streamable HTTP of both eras against real sockets: an SDK server, and scripted ones for what goes wrong."""
 
 import asyncio
+import gc
 import gzip
 import json
 import resource
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +16,16 @@ from mcp.shared import inbound
 from clients.causes import GaveUp, Lost
 from clients.negotiation import read_listing
 from clients.transports.http import SHORTEST_PAUSE
-from configs.models import Transport
+from configs.models import Server, Source, Transport
 from gateway.protocol.frames import result
 from tests.clients.web import (
     DEADLINE,
     INTRODUCTION,
+    LIMIT,
     Error,
     Failed,
     Json,
+    Link,
     Respond,
     Script,
     answer,
@@ -736,5 +740,35 @@ def test_what_only_refuses_the_newest_question_stays_streamable() -> None:
                 assert link.info is not None
                 assert (link.info.era, link.info.version) == ("session", INTRODUCTION["protocolVersion"])
             assert script.got("initialize")
+
+    run(scenario)
+
+
+def test_a_close_that_is_stopped_in_the_middle_leaves_nothing_open() -> None:
+    async def scenario() -> None:
+        complaints: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        asked, never = asyncio.Event(), asyncio.Event()
+
+        async def silent(request: web.Request, body: Json) -> web.StreamResponse:
+            asked.set()
+            await never.wait()
+            return web.Response()
+
+        async with scripted() as script:
+            script.on["initialize"] = silent
+            link = Link(Server("up", "http", Source(None, "builtin"), url=script.url), LIMIT)
+            await link.channel.open(Path.cwd())
+            link.begin("initialize", b"{}")
+            await asked.wait()
+            link.connection.lost("closed")
+            closing = asyncio.create_task(link.channel.close())
+            await asyncio.sleep(0)  # it waits for what was under way
+            closing.cancel()
+            await asyncio.wait([closing])
+            del link, closing
+            never.set()
+        gc.collect()
+        assert not [said for said in complaints if said.startswith("Unclosed")]
 
     run(scenario)
