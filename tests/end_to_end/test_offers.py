@@ -51,6 +51,25 @@ def test_a_loop_of_cursors_ends(puppet: Make, start: Start) -> None:
     assert len(a.got("tools/list")) <= 3
 
 
+def test_more_than_a_thousand_pages_are_read_and_an_endless_list_is_cut_with_a_word(puppet: Make, start: Start) -> None:
+    def numbered(last: int) -> Callable[[Message], dict[str, Any]]:
+        def page(message: Message) -> dict[str, Any]:
+            params: dict[str, Any] = message.params or {}
+            number = int(params.get("cursor", 0))
+            tools = [tool(f"t{number}")] if number in (0, 1100) else []
+            return {"result": {"tools": tools, **({} if number == last else {"nextCursor": str(number + 1)})}}
+
+        return page
+
+    long, endless = puppet("long"), puppet("endless")
+    long.on("tools/list", numbered(1100))
+    endless.on("tools/list", numbered(-1))
+    gateway = start(long, endless)
+    gateway.up()
+    assert gateway.tool_names() == ["endless__t0", "endless__t1100", "long__t0", "long__t1100"]
+    assert b"endless: tools/list has no end" in gateway.errors
+
+
 @pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/list", "resources/templates/list"])
 def test_any_cursor_is_refused(puppet: Make, start: Start, method: str) -> None:
     gateway = start(puppet("a"))
