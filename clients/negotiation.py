@@ -27,6 +27,7 @@ LISTED = 256 * 1024 * 1024
 PROBE = 1.0
 """Seconds a server of unknown era has for a question that only the newer one knows."""
 CLIENT_INFO = {"name": "kimi-gateway", "title": "kimi-gateway", "version": __version__}
+EMPTY = b'""'
 EXTRAS = ("experimental", "extensions")
 """Capabilities that we know nothing of."""
 NEEDS: dict[Kind, str] = {"tools": "tools", "prompts": "prompts", "resources": "resources", "templates": "resources"}
@@ -203,9 +204,11 @@ async def read_list(
                 )
                 break
     except Refused as refused:
-        if kind == "tools":
+        # Servers that spell "no more" as an empty cursor refuse it when it comes back.
+        if cursor != EMPTY and kind == "tools":
             raise Lost(str(refused), withdraw=True) from refused
-        return ()
+        if cursor != EMPTY:
+            return ()
     except Lost:
         if kind == "tools" or connection.gone.done():
             raise

@@ -51,6 +51,29 @@ def test_a_loop_of_cursors_ends(puppet: Make, start: Start) -> None:
     assert len(a.got("tools/list")) <= 3
 
 
+def test_an_empty_cursor_is_asked_for_and_where_it_is_refused_the_list_was_whole(puppet: Make, start: Start) -> None:
+    def refusing(key: str, items: list[Any]) -> Callable[[Message], dict[str, Any]]:
+        return lambda message: (
+            {"error": {"code": -32602, "message": "Invalid cursor"}}
+            if "cursor" in (message.params or {})
+            else {"result": {key: items, "nextCursor": ""}}
+        )
+
+    a, b = puppet("a"), puppet("b")
+    a.on("tools/list", refusing("tools", [tool("one")]))
+    a.on("prompts/list", refusing("prompts", [{"name": "p"}]))
+    b.on(
+        "tools/list",
+        lambda message: {
+            "result": {"tools": [tool("two")]} if message.params else {"tools": [tool("one")], "nextCursor": ""}
+        },
+    )
+    gateway = start(a, b)
+    gateway.up()
+    assert gateway.tool_names() == ["a__one", "b__one", "b__two"]
+    assert [one["name"] for one in gateway.request("prompts/list").result["prompts"]] == ["a__p"]
+
+
 def test_more_than_a_thousand_pages_are_read_and_an_endless_list_is_cut_with_a_word(puppet: Make, start: Start) -> None:
     def numbered(last: int) -> Callable[[Message], dict[str, Any]]:
         def page(message: Message) -> dict[str, Any]:
