@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
+from time import monotonic
 
 from msgspec import Raw
 
@@ -17,12 +19,17 @@ from gateway.protocol.frames import Malformed, Object, encode, notification, ope
 from gateway.protocol.versions import LATEST, LATEST_SESSION, SESSION_VERSIONS, STATELESS_VERSIONS, Era
 from gateway.registry import KINDS, Kind, Listing
 
-PAGES = 1000
+logger = logging.getLogger("kimi_gateway.upstream")
+
+PAGES = 10_000
+LISTED = 256 * 1024 * 1024
+"""Pages and bytes of one list, and as its timeout says seconds: of one that is longer the rest is left out."""
 PROBE = 1.0
 """Seconds a server of unknown era has for a question that only the newer one knows."""
 RECALLED = 5.0
 """The same for one that spoke the newer era before: a start may take that long, and a call waits longer."""
 CLIENT_INFO = {"name": "kimi-gateway", "title": "kimi-gateway", "version": __version__}
+EMPTY = b'""'
 EXTRAS = ("experimental", "extensions")
 """Capabilities that we know nothing of."""
 NEEDS: dict[Kind, str] = {"tools": "tools", "prompts": "prompts", "resources": "resources", "templates": "resources"}
@@ -179,21 +186,31 @@ async def read_list(
     items: list[bytes] = []
     cursor: bytes | None = None
     seen: set[bytes] = set()
+    size, begun = 0, monotonic()
     try:
-        for _ in range(PAGES):
+        while True:
             params = seal({"cursor": Raw(cursor)}) if cursor is not None else b""
             page = open_object(await connection.request(methods.LISTS[kind], params, timeout=timeout))
             if keeping is not None:
                 keeping.note(page)
-            items += [bytes(item) for item in open_array(page.get(methods.RESULT_KEYS[kind], b"[]"))]
+            found = [bytes(item) for item in open_array(page.get(methods.RESULT_KEYS[kind], b"[]"))]
+            items += found
             cursor = bytes(page.get("nextCursor", b"null"))
             if cursor == b"null" or cursor in seen:
                 break
             seen.add(cursor)
+            size += sum(map(len, found))
+            if len(seen) >= PAGES or size > LISTED or monotonic() - begun > timeout:
+                logger.warning(
+                    "%s: %s has no end; left out after page %d", connection.name, methods.LISTS[kind], len(seen)
+                )
+                break
     except Refused as refused:
-        if kind == "tools":
+        # Servers that spell "no more" as an empty cursor refuse it when it comes back.
+        if cursor != EMPTY and kind == "tools":
             raise Lost(str(refused), withdraw=True) from refused
-        return ()
+        if cursor != EMPTY:
+            return ()
     except Lost:
         if kind == "tools" or connection.gone.done():
             raise

@@ -15,6 +15,7 @@ def main() -> None:
     """The console script."""
     from gateway.cli.parser import parse
 
+    _fill_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A character that the output cannot show costs itself, not the command.
@@ -29,3 +30,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = PIPE_CLOSED
     sys.exit(code)
+
+
+def _fill_standard_streams() -> None:
+    """Where one of the three is closed, a socket of ours would take its number and be written to as if it were that."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))

@@ -26,9 +26,12 @@ NULL = b"null"
 _CR, _LF, _BACKSLASH = b"\r\n\\"
 """As numbers: to look for a byte is twice as fast as for bytes."""
 _WHITE = bytes.maketrans(b"\r\n", b"  ")
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.S
+_HALF = re.compile(
+    rb"\\(u[dD](?:[c-fC-F][0-9a-fA-F]{2}|[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})))"
+    rb"|(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})++",
+    re.S,
 )
+"""Half a surrogate pair, or all up to the next: a text of a million escapes is not a million matches."""
 _PRIVATE_ESCAPE = re.compile(rb"\\u([eEfF][0-9a-fA-F]{3})")
 _PRIVATE = re.compile(rb"\xee[\x80-\xbf]{2}|\xef[\x80-\xa3][\x80-\xbf]")
 _STANDIN = re.compile(rb"\\u[ef][0-9a-f]{3}")
@@ -322,7 +325,7 @@ def _patched(decoder: Callable[[bytes], T], data: bytes) -> tuple[T, dict[int, i
             chars[code] = int(lone[1:], 16)
         return standin
 
-    patched = _ESCAPE.sub(swap, data)
+    patched = _HALF.sub(swap, data)
     try:
         decoded = decoder(patched)
     except msgspec.ValidationError:

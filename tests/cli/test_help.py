@@ -108,3 +108,20 @@ def test_a_character_the_output_cannot_show_costs_only_itself(place: Place) -> N
     place.configure({"demo": DEMO})
     done = place.run("call", "demo:echo", "text=Grüße")
     assert (done.returncode, done.stdout) == (0, "Gr??e\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["status", "serve"])
+def test_a_closed_stdin_stdout_or_stderr_is_as_an_empty_one(place: Place, words: str, closed: str) -> None:
+    script = f'exec "$0" {words} {closed}'
+    done = subprocess.run(
+        ["sh", "-c", script, command()],
+        env=place.environment,
+        cwd=place.project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr and "descriptor" not in done.stderr

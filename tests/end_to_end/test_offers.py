@@ -51,6 +51,48 @@ def test_a_loop_of_cursors_ends(puppet: Make, start: Start) -> None:
     assert len(a.got("tools/list")) <= 3
 
 
+def test_an_empty_cursor_is_asked_for_and_where_it_is_refused_the_list_was_whole(puppet: Make, start: Start) -> None:
+    def refusing(key: str, items: list[Any]) -> Callable[[Message], dict[str, Any]]:
+        return lambda message: (
+            {"error": {"code": -32602, "message": "Invalid cursor"}}
+            if "cursor" in (message.params or {})
+            else {"result": {key: items, "nextCursor": ""}}
+        )
+
+    a, b = puppet("a"), puppet("b")
+    a.on("tools/list", refusing("tools", [tool("one")]))
+    a.on("prompts/list", refusing("prompts", [{"name": "p"}]))
+    b.on(
+        "tools/list",
+        lambda message: {
+            "result": {"tools": [tool("two")]} if message.params else {"tools": [tool("one")], "nextCursor": ""}
+        },
+    )
+    gateway = start(a, b)
+    gateway.up()
+    assert gateway.tool_names() == ["a__one", "b__one", "b__two"]
+    assert [one["name"] for one in gateway.request("prompts/list").result["prompts"]] == ["a__p"]
+
+
+def test_more_than_a_thousand_pages_are_read_and_an_endless_list_is_cut_with_a_word(puppet: Make, start: Start) -> None:
+    def numbered(last: int) -> Callable[[Message], dict[str, Any]]:
+        def page(message: Message) -> dict[str, Any]:
+            params: dict[str, Any] = message.params or {}
+            number = int(params.get("cursor", 0))
+            tools = [tool(f"t{number}")] if number in (0, 1100) else []
+            return {"result": {"tools": tools, **({} if number == last else {"nextCursor": str(number + 1)})}}
+
+        return page
+
+    long, endless = puppet("long"), puppet("endless")
+    long.on("tools/list", numbered(1100))
+    endless.on("tools/list", numbered(-1))
+    gateway = start(long, endless)
+    gateway.up()
+    assert gateway.tool_names() == ["endless__t0", "endless__t1100", "long__t0", "long__t1100"]
+    assert b"endless: tools/list has no end" in gateway.errors
+
+
 @pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/list", "resources/templates/list"])
 def test_any_cursor_is_refused(puppet: Make, start: Start, method: str) -> None:
     gateway = start(puppet("a"))
