@@ -58,6 +58,8 @@ class Listening(Protocol):
 
     def unfollow(self, uri: str) -> None: ...
 
+    def acknowledged(self) -> bool: ...
+
 
 class Unheard:
     """The gateway itself as caller: it does not care for the answer."""

@@ -144,7 +144,7 @@ def test_a_refused_tool_list_withdraws_the_tools_and_is_tried_again(start: Start
 def test_a_tool_list_that_is_refused_at_first_is_asked_for_again_in_the_same_life(start: Start, puppet: Make) -> None:
     a = puppet("a")
     a.on("tools/call", lambda _: {"result": {"content": []}})
-    refusals = [{"error": {"code": -32603, "message": "still loading"}}] * 2
+    refusals: list[dict[str, object]] = [{"error": {"code": -32603, "message": "still loading"}}] * 2
 
     def tools(_: object) -> dict[str, object]:
         return refusals.pop() if refusals else {"result": {"tools": a.tools}}
