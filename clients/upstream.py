@@ -233,7 +233,7 @@ class Upstream:
 
     def _failure(self) -> Failure:
         reason, advice = self.describe()
-        return Failure(self.name, reason, advice=advice)
+        return Failure(self.name, reason, advice=advice, retryable=self.state not in (State.FAILED, State.DISABLED))
 
     def describe(self) -> tuple[str, str]:
         """Why it cannot be called now, and what comes next."""
