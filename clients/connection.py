@@ -58,6 +58,8 @@ class Listening(Protocol):
 
     def unfollow(self, uri: str) -> None: ...
 
+    def acknowledged(self) -> bool: ...
+
 
 class Unheard:
     """The gateway itself as caller: it does not care for the answer."""
@@ -300,10 +302,10 @@ class Connection:
         """A line that is no frame: if it was to be an answer, its caller need not wait for another."""
         self.undelivered(_whose(line[:4096], line[-4096:]), "its answer was not valid JSON-RPC", sent=True)
 
-    def undelivered(self, id: int, reason: str, *, sent: bool) -> None:
+    def undelivered(self, id: int, reason: str, *, sent: bool, advice: str = "") -> None:
         exchange = self._pending.pop(id, None)
         if exchange is not None:
-            exchange.caller.failed(exchange, Failure(self.name, reason, may_have_executed=sent))
+            exchange.caller.failed(exchange, Failure(self.name, reason, may_have_executed=sent, advice=advice))
 
     def expired(self, ids: Iterable[int]) -> None:
         """The session is over: what met that was not executed, and is sent once more in the next one."""
@@ -372,7 +374,7 @@ class Connection:
             self.name,
             reason,
             may_have_executed=True,
-            advice='A longer "timeout" in its entry gives it more time.',
+            advice='It can be tried again now; a longer "timeout" in its entry gives it more time.',
         )
         if channel.is_writing(exchange):
             exchange.caller.failed(exchange, failure)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from msgspec import Raw
 
 from clients.connection import Connection, Unheard
@@ -10,6 +12,9 @@ from gateway.protocol import methods
 from gateway.protocol.frames import Object, encode, quote, text
 from gateway.protocol.versions import Era
 
+PAUSE = 1.0
+"""Seconds between a stream that ended and the next; twice as many each time it does not last."""
+LONGEST_PAUSE = 30.0
 WANTED = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 
 
@@ -20,6 +25,10 @@ class Listening(Unheard):
         self._connection = connection
         self._uris = set(uris)
         self._current: Exchange | None = None
+        self._began = 0.0
+        self._pause = PAUSE
+        self._deaf = False
+        """The stream broke off: what the server said since, nobody has heard."""
         self._renew()
 
     def takes(self, exchange: Exchange) -> bool:
@@ -48,12 +57,23 @@ class Listening(Unheard):
         """The server closed the stream in good order; it is wanted still."""
         if exchange is self._current and not self._connection.gone.done():
             self._current = None
-            self._connection.later(1.0, self._renew)
+            self._deaf = True
+            # One that ends every stream at once is not asked, and its lists are not read, once a second for ever.
+            if monotonic() - self._began > LONGEST_PAUSE:
+                self._pause = PAUSE
+            self._connection.later(self._pause, self._renew)
+            self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     def failed(self, exchange: Exchange, failure: Failure) -> None:
         self.finished(exchange, Raw(b"{}"), "stateless")
 
+    def acknowledged(self) -> bool:
+        """It is heard from now on; whether something may have been missed before."""
+        missed, self._deaf = self._deaf, False
+        return missed
+
     def _renew(self) -> None:
+        self._began = monotonic()
         before, self._current = self._current, None
         wanted: dict[str, object] = {
             key: True for capability, key in WANTED.items() if capability in self._connection.capabilities

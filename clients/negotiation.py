@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 from time import monotonic
@@ -28,6 +29,8 @@ PROBE = 1.0
 """Seconds a server of unknown era has for a question that only the newer one knows."""
 RECALLED = 5.0
 """The same for one that spoke the newer era before: a start may take that long, and a call waits longer."""
+ONCE_MORE = (0.0, 0.5)
+"""Seconds before each further try of a tool list that was refused, before the server itself is tried again."""
 CLIENT_INFO = {"name": "kimi-gateway", "title": "kimi-gateway", "version": __version__}
 EMPTY = b'""'
 EXTRAS = ("experimental", "extensions")
@@ -190,7 +193,7 @@ async def read_list(
     try:
         while True:
             params = seal({"cursor": Raw(cursor)}) if cursor is not None else b""
-            page = open_object(await connection.request(methods.LISTS[kind], params, timeout=timeout))
+            page = open_object(await _read_page(connection, kind, params, timeout=timeout))
             if keeping is not None:
                 keeping.note(page)
             found = [bytes(item) for item in open_array(page.get(methods.RESULT_KEYS[kind], b"[]"))]
@@ -222,3 +225,13 @@ async def read_list(
     if kind == "tools" and connection.channel is not None:
         return tuple(connection.channel.listed(items))
     return tuple(items)
+
+
+async def _read_page(connection: Connection, kind: Kind, params: bytes, *, timeout: float) -> Raw:
+    """One page. A server that has only just started may refuse its tools for a moment, and a new one would again."""
+    for pause in ONCE_MORE if kind == "tools" and not params else ():
+        try:
+            return await connection.request(methods.LISTS[kind], params, timeout=timeout)
+        except Refused:
+            await asyncio.sleep(pause)
+    return await connection.request(methods.LISTS[kind], params, timeout=timeout)

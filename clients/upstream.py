@@ -28,7 +28,7 @@ from gateway.exchange import Exchange, Failure, Question
 from gateway.protocol import errors, methods
 from gateway.protocol.frames import Object
 from gateway.protocol.versions import Era
-from gateway.registry import Kind, Listing
+from gateway.registry import KINDS, Kind, Listing
 
 logger = logging.getLogger("kimi_gateway.upstream")
 
@@ -123,6 +123,8 @@ class Upstream:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._dirty: set[Kind] = set()
+        self._said: set[Kind] = set()
+        """Those of the dirty lists that the server itself says have changed."""
         self._refresh = asyncio.Event()
         self._parked: dict[Exchange, asyncio.TimerHandle] = {}
         self._ready_since: float | None = None
@@ -233,7 +235,7 @@ class Upstream:
 
     def _failure(self) -> Failure:
         reason, advice = self.describe()
-        return Failure(self.name, reason, advice=advice)
+        return Failure(self.name, reason, advice=advice, retryable=self.state not in (State.FAILED, State.DISABLED))
 
     def describe(self) -> tuple[str, str]:
         """Why it cannot be called now, and what comes next."""
@@ -360,6 +362,7 @@ class Upstream:
         """
         self._wake.clear()
         self._dirty.clear()
+        self._said.clear()
         self._refresh.clear()
         self._move(Event.START)
         connection = self._newest = Connection(self.name, self)
@@ -490,15 +493,16 @@ class Upstream:
         return True
 
     async def _relist(self, connection: Connection) -> None:
-        """Read the lists again that the server says have changed; what changes meanwhile waits for the next turn."""
+        """Read the lists again that may have changed; what changes meanwhile waits for the next turn."""
         self._refresh.clear()
         kinds, self._dirty = tuple(self._dirty), set[Kind]()
+        said, self._said = tuple(self._said), set[Kind]()
         assert self.listing is not None
         fresh: dict[str, tuple[bytes, ...]] = {}
         for kind in kinds:
             fresh[kind] = await read_list(connection, kind, timeout=self._timing.listing)
         self._publish(replace(self.listing, **fresh))
-        self._events.announced(self, kinds)
+        self._events.announced(self, said)
 
     def _publish(self, listing: Listing) -> None:
         self.listing = listing
@@ -560,10 +564,13 @@ class Upstream:
 
     def told(self, connection: Connection, method: str, params: Raw, origin: Exchange | None) -> None:
         kinds = KIND_OF.get(method)
-        if method == methods.ACKNOWLEDGED:
-            return  # our own stream
-        if kinds is None:
+        if method == methods.ACKNOWLEDGED:  # our own stream
+            if connection.listening is not None and connection.listening.acknowledged():
+                self._dirty.update(KINDS)
+                self._refresh.set()
+        elif kinds is None:
             self._events.told(connection, method, stateless.unmarked(params), origin)
         elif connection is self._newest:
             self._dirty.update(kinds)
+            self._said.update(kinds)
             self._refresh.set()

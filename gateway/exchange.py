@@ -28,7 +28,14 @@ class Failure:
     @property
     def message(self) -> str:
         fate = "was sent and may have been executed" if self.may_have_executed else "was not sent"
-        return " ".join(part for part in (f"{self.server}: {self.reason}.", f"The call {fate}.", self.advice) if part)
+        return f"{self.server}: {self.reason}. The call {fate}. {self.advice or self._when}"
+
+    @property
+    def _when(self) -> str:
+        """When to try again, where nobody knows it better."""
+        if not self.retryable:
+            return "Trying again does not help."
+        return "Try again in a moment." if self.code == errors.SHUTDOWN else "It can be tried again now."
 
     def as_tool_result(self) -> bytes:
         return errors.tool_error(self.message)

@@ -46,8 +46,8 @@ class Receiver(Protocol):
         """The session is over; these requests met that, and were not executed."""
         ...
 
-    def undelivered(self, id: int, reason: str, *, sent: bool) -> None:
-        """One request could not be brought to its answer, though the connection lives."""
+    def undelivered(self, id: int, reason: str, *, sent: bool, advice: str = "") -> None:
+        """One request could not be brought to its answer, though the connection lives; `advice` is for a next try."""
         ...
 
 

@@ -315,8 +315,8 @@ class HttpChannel:
         elif status in (429, 503) and not self.version:
             self._lose(Lost(self._said(status, body), retry_after=pause))
         else:
-            words = self._said(status, body) + (f" (to be tried again after {pause:g} s)" if pause else "")
-            self._undelivered(message, words, sent=status >= 500)
+            advice = f"Try again in {pause:g} s." if pause else ""
+            self._undelivered(message, self._said(status, body), sent=status >= 500, advice=advice)
 
     async def _fall_back(self, message: Message, id: int, words: str, refusal: Raw | None) -> None:
         """Try the older transport; where there is none, a refusal in the protocol's own words counts as the answer."""
@@ -430,9 +430,9 @@ class HttpChannel:
     def _said(self, status: int, body: bytes) -> str:
         return web.masked(self._server, web.status_words(status, body))
 
-    def _undelivered(self, message: Message, reason: str, *, sent: bool) -> None:
+    def _undelivered(self, message: Message, reason: str, *, sent: bool, advice: str = "") -> None:
         if message.id is not None:
-            self._receiver.undelivered(message.id, reason, sent=sent)
+            self._receiver.undelivered(message.id, reason, sent=sent, advice=advice)
 
     def _cut_off(self, message: Message, cause: Lost | GaveUp) -> None:
         """The server cannot be reached at all: not for this message, nor for any other."""

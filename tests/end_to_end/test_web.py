@@ -10,7 +10,8 @@ from collections.abc import Generator
 import pytest
 from aiohttp import web
 
-from tests.clients.web import Json, Script, reply, scripted, sdk
+from tests.client import until
+from tests.clients.web import Json, Script, event, reply, scripted, sdk, stream
 from tests.conftest import Start
 
 
@@ -116,3 +117,32 @@ def test_a_server_that_wants_credentials_is_not_asked_in_a_loop(start: Start) ->
         assert "needs auth" in status.stdout
         assert "Authorization" in status.stdout
         assert len(script.requests) <= 4
+
+
+def test_what_a_stateless_server_lists_after_a_break_in_its_stream_is_noticed(start: Start) -> None:
+    script = Script()
+    tools = [{"name": "before", "inputSchema": {"type": "object"}}]
+    complete: Json = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+    noted = event(b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{}}')
+
+    async def discover(_: web.Request, body: Json) -> web.StreamResponse:
+        offers = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
+        return reply(body, {**complete, **offers})
+
+    async def listen(request: web.Request, body: Json) -> web.StreamResponse:
+        return await stream(request, noted)  # it ends at once, like that of a server that is restarted
+
+    async def list_tools(_: web.Request, body: Json) -> web.StreamResponse:
+        return reply(body, {**complete, "tools": tools})
+
+    script.on |= {"server/discover": discover, "subscriptions/listen": listen, "tools/list": list_tools}
+    with scripted_aside(script):
+        gateway = start(servers={"up": {"url": script.url, "type": "http"}})
+        gateway.up()
+        assert gateway.tool_names() == ["up__before"]
+        tools[0]["name"] = "after"
+        gateway.expect("notifications/tools/list_changed")
+        assert gateway.tool_names() == ["up__after"]
+        until(lambda: len(script.got("tools/list")) > 2, "another look")
+        gateway.ping()
+        assert not gateway.got("notifications/tools/list_changed")[1:], "said though nothing had changed"
