@@ -186,7 +186,7 @@ class Connection:
             Lost: no answer in time, or the connection is gone.
         """
         inquiry = Inquiry()
-        exchange = Exchange(inquiry, b"", method, Raw(params) if params else NOTHING)
+        exchange = Exchange(inquiry, b"", method, open_object(params), bare=not params)
         self.send(exchange, timeout)
         try:
             return await inquiry.answer
@@ -196,7 +196,7 @@ class Connection:
     def mention(self, method: str, params: bytes) -> None:
         """A request of the gateway's own whose answer changes nothing."""
         if self.dialect.era == "session":
-            self.send(Exchange(Unheard(), b"", method, Raw(params)), LONGEST)
+            self.send(Exchange(Unheard(), b"", method, open_object(params)), LONGEST)
 
     def write(self, frame: bytes) -> None:
         if self.channel is not None and not self.gone.done():

@@ -106,11 +106,11 @@ class Audience:
         if self._single:
             # All calls are the one client's: first one that can still ask, else one that is parked and will.
             asking = (caller for caller in callers if isinstance(caller, Conversation))
-            return next(asking, None) or next(iter(callers or self._members), None)
+            return next(asking, None) or next(iter(callers or self._seeing(port.name)), None)
         return next(iter(callers)) if len(callers) == 1 else None
 
     def _seeing(self, server: str) -> list[Conversation]:
-        return [member for member in self._members if server in member.view.servers]
+        return [member for member in self._members if member.view.hears(server)]
 
     def _updated(self, server: str, params: Raw) -> None:
         uri = text(open_object(params).get("uri")) or ""

@@ -38,7 +38,7 @@ class Parked:
     def __init__(self, exchange: Exchange, party: Hashable) -> None:
         self.exchange = exchange
         self.party = party
-        self.digest = digest(exchange.params if isinstance(exchange.params, dict) else {})
+        self.digest = digest(exchange.params)
         self.timer: Timer | None = None
         self.asked_for: dict[str, Question] = {}
         """What the client was asked, by the key it answers under."""
@@ -64,13 +64,13 @@ class Parked:
         self.waiting = []
         return seal(requests)
 
-    def resume(self, caller: Caller, id: bytes, key: bytes, token: Raw | None, responses: Object) -> None:
+    def resume(self, retry: Exchange, responses: Object) -> None:
         """The client is back under a new id: hand it what has happened, and the upstream what it says."""
         exchange = self.exchange
-        exchange.caller, exchange.id, exchange.key, exchange.token = caller, id, key, token
+        exchange.caller, exchange.id, exchange.key, exchange.token = retry.caller, retry.id, retry.key, retry.token
         exchange.resume(monotonic())
         if self._outcome is not None:
-            self._outcome(caller)
+            self._outcome(retry.caller)
             return
         questions = [*self.waiting]
         for name, question in self.asked_for.items():

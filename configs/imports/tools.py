@@ -37,7 +37,8 @@ _GEMINI = Dialect(
     {
         **STANDARD,
         "url": address("sse"),
-        "httpUrl": address("http"),
+        # Of both, this is the one Gemini uses.
+        "httpUrl": address("http", always=True),
         "timeout": seconds(1000),
         "includeTools": allow,
         "excludeTools": deny,

@@ -60,13 +60,13 @@ def _named(key: str) -> Key:
     return take
 
 
-def address(transport: str | None) -> Key:
-    """A URL that is spoken to in one way."""
+def address(transport: str | None, *, always: bool = False) -> Key:
+    """A URL that is spoken to in one way, unless the entry names another; or `always`, whatever else it says."""
 
     def take(draft: Draft, value: Json) -> None:
         draft.entry["url"] = draft.text(value)
-        if transport:
-            draft.entry.setdefault("type", transport)
+        if transport and (always or "type" not in draft.entry):
+            draft.entry["type"] = transport
 
     return take
 

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from clients.upstream import Upstream
-from configs import trust
+from configs import checks, trust
 from configs.document import Json
 from configs.edit import put
 from configs.entries import NAME_RULE, faults, is_name
@@ -16,8 +16,10 @@ from configs.imports.plan import is_gateway
 from configs.inline import secrets
 from configs.load import SERVERS
 from configs.locate import WritableScope
+from configs.merge import KIMI
 from configs.models import Config
 from configs.store import Standing, standings
+from configs.variables import names
 from gateway.cli.places import file_of, looked_up, write
 from gateway.cli.screen import complain, say
 from gateway.cli.shown import visible
@@ -32,7 +34,9 @@ MOST_NAMES = 12
 def run(options: argparse.Namespace) -> int:
     name: str = options.name
     entry = described(options)
-    _, places = looked_up(options)
+    before, places = looked_up(options)
+    if name == KIMI and before.kimi.enabled:
+        raise Failed(f'{KIMI} is built in. Choose another name, or write "kimi": false under "gateway".')
     file = file_of(places, options.scope)
     there = standings(places).get(name, ())
     if any(one.path == (SERVERS, name) and one.file == file for one in there):
@@ -67,6 +71,7 @@ def described(options: argparse.Namespace) -> dict[str, Json]:
     if options.url:
         if "://" not in options.url and "${" not in options.url:
             raise Usage(f"{options.url!r} is no URL; a command comes after --: add {options.name} -- {options.url} …")
+        _check_address(options.url)
         if options.env:
             raise Usage("--env is for a command; a URL takes --header")
         entry = {"type": options.type} if options.type else {}
@@ -81,6 +86,16 @@ def described(options: argparse.Namespace) -> dict[str, Json]:
     if is_gateway(entry):
         raise Usage("that is this gateway: it would start itself over and over")
     return entry
+
+
+def _check_address(url: str) -> None:
+    """One that no server can have is refused; with variables in it only its start can tell."""
+    if names(url):
+        return
+    try:
+        checks.address(url)
+    except checks.Wrong as wrong:
+        raise Usage(f"{visible(url)!r} {wrong.message}. {wrong.fix}") from wrong
 
 
 def _pairs(option: str, given: list[str], mark: str) -> dict[str, Json]:

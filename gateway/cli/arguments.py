@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from gateway.cli.nearest import did_you_mean
@@ -21,7 +22,7 @@ def parse_arguments(words: Sequence[str], schema: Schema) -> str:
     """
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         try:
-            json.loads(words[0])
+            _loads(words[0])
         except (ValueError, RecursionError) as error:
             raise Usage(f"the arguments are not JSON: {error}") from error
         return words[0]
@@ -91,9 +92,23 @@ def _parsed(value: str, choices: Sequence[Schema]) -> Any:
     if value.lower() in ("true", "false") and any(one.get("type") == "boolean" for one in choices):
         return value.lower() == "true"
     try:
-        return json.loads(value)
+        return _loads(value, _finite)
     except (ValueError, RecursionError):
         return _NOT_JSON
+
+
+def _loads(text: str, number: Callable[[str], float] = float) -> Any:
+    return json.loads(text, parse_float=number, parse_constant=_no_number)
+
+
+def _no_number(name: str) -> Any:
+    """Python reads NaN and its like where JSON has no such thing."""
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _finite(digits: str) -> float:
+    found = float(digits)
+    return found if math.isfinite(found) else _no_number(digits)
 
 
 def _members(schema: Schema) -> list[object]:

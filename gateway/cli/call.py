@@ -76,11 +76,12 @@ async def _asked(gateway: Gateway, options: argparse.Namespace) -> Object:
     if route is None:
         raise _unknown(gateway, options.tool)
     schema = _schema(gateway, route)
+    arguments = parse_arguments(options.arguments, schema)
     for warning in unknown_parameters(options.arguments, schema):
         complain(warning)
     params: Object = {
         "name": quote(canonical(route.server, route.name)),
-        "arguments": Raw(parse_arguments(options.arguments, schema).encode()),
+        "arguments": Raw(arguments.encode()),
         "_meta": Raw(encode({"progressToken": 1})),
     }
     async with asyncio.TaskGroup() as group:
@@ -106,7 +107,8 @@ def _schema(gateway: Gateway, route: Route) -> Schema:
 def _unknown(gateway: Gateway, name: str) -> Exception:
     server, _ = split(name)
     upstream = gateway.manager.upstreams.get(server)
-    if upstream is not None and upstream.connection is None and upstream.listing is None:
+    off = upstream is not None and not upstream.server.enabled
+    if upstream is not None and (off or (upstream.connection is None and upstream.listing is None)):
         reason, advice = upstream.describe()
         return Failed(f"{server} {sentence(reason)} {advice}".rstrip())
     hidden = gateway.registry.explain(name)

@@ -19,7 +19,7 @@ from gateway.cli.findings import Finding, Level, judged, ok
 from gateway.cli.progress import all_tried
 from gateway.cli.report import name_clashes
 from gateway.cli.screen import flat, harmless, say
-from gateway.cli.wiring import Gateway, check_project, log_to_stderr, read_config, run_loop, running
+from gateway.cli.wiring import Gateway, check_project, configure, log_to_stderr, read_config, run_loop, running
 from servers.kimi.api import from_environment
 from servers.kimi.cli.installed import Finder
 from servers.kimi.failure import ADVICE, KEYS, Failure
@@ -37,8 +37,8 @@ GENERATIONS = {"code": "Kimi Code", "legacy": "the old kimi-cli"}
 
 def run(options: argparse.Namespace) -> int:
     check_project(options)
-    # Not printed first as elsewhere: here each problem is a finding in its place.
-    config = read_config(options)
+    # On a terminal each problem is seen as a finding in its place.
+    config = read_config(options) if sys.stdout.isatty() else configure(options)
     log_to_stderr(logging.ERROR)
     findings = run_loop(examine(config, options))
     well = all(finding.level != "problem" for finding in findings)

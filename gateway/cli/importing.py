@@ -24,7 +24,7 @@ from gateway.cli.consent import agrees, ask, can_ask
 from gateway.cli.places import file_of, looked_up, write
 from gateway.cli.screen import complain, say, table
 from gateway.cli.shown import launch, visible
-from gateway.cli.usage import Usage
+from gateway.cli.usage import Failed, Usage
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,6 +51,7 @@ def _sources(origin: str | None, places: Places) -> list[Source]:
 
     Raises:
         Usage: neither a file nor a tool.
+        Failed: a file that cannot be read.
     """
     home = Path.home()
     directories = [candidate.parent for candidate in places.candidates]
@@ -61,7 +62,7 @@ def _sources(origin: str | None, places: Places) -> list[Source]:
         try:
             return [of_file(Path(origin), home, directories)]
         except Fault as fault:
-            raise Usage(f"{origin}:{fault}") from fault
+            raise Failed(f"{origin}:{fault}") from fault
     tool = by_name(origin)
     if tool is None:
         names = [tool.name for tool in TOOLS]

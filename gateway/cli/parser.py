@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     top = Grammar(
         prog="kimi-gateway",
         description="One MCP endpoint in front of many MCP servers, and Kimi behind the same door.",
-        epilog=f"Servers are configured in ~/.kode.json and in the project's ./.kode.json, project over global.\n\n"
+        epilog=f"Servers are configured in ~/.kode.json and in the project's ./.kode.json,\nproject over global.\n\n"
         f"examples:\n  kimi-gateway tools --demo\n  kimi-gateway call --demo demo:add a=1 b=2\n\n{EXIT_CODES}\n"
         f"{DEBUG}=1 shows where an error came from.",
         formatter_class=Format,
@@ -116,6 +116,7 @@ def parser() -> argparse.ArgumentParser:
     call.add_argument(
         "arguments",
         nargs="*",
+        default=[],  # else argparse would call them required
         metavar="JSON | key=value",
         help="the tool's arguments, read as its schema says; a key given twice is a list",
     )

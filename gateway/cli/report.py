@@ -41,7 +41,7 @@ def describe(upstream: Upstream) -> Report:
         "transport": upstream.server.transport,
         "era": info.era if info else None,
         "version": info.version if info else None,
-        "tools": len(upstream.listing.tools) if upstream.listing else 0,
+        "tools": len(upstream.listing.tools) if upstream.listing and upstream.server.enabled else 0,
         "latency_ms": round(upstream.latency * 1000, 2) if upstream.latency is not None else None,
         "restarts": upstream.restarts,
         "error": (upstream.cause or upstream.activity or reason) if away else None,

@@ -62,10 +62,29 @@ def paragraph(text: str, indent: str) -> None:
 def _broken(line: str) -> str:
     """A line at the terminal's width, its own indentation kept; a path or an address stays whole."""
     width = max(shutil.get_terminal_size().columns, 40)
+    indent = line[: len(line) - len(line.lstrip())]
+    if not line.isascii():
+        return _broken_by_cells(line, width, indent)
     if len(line) <= width:
         return line
-    indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _broken_by_cells(line: str, width: int, indent: str) -> str:
+    """The same for characters that may take two columns, or none."""
+    from rich.cells import cell_len
+
+    if cell_len(line) <= width:
+        return line
+    lines: list[str] = []
+    current = ""
+    for word in line.split():
+        longer = f"{current} {word}" if current else f"{indent}{word}"
+        if current and cell_len(longer) > width:
+            lines.append(current)
+            longer = f"{indent}{word}"
+        current = longer
+    return "\n".join((*lines, current))
 
 
 def _no_style(heading: str, cell: str) -> str:

@@ -20,7 +20,7 @@ from configs.models import Config
 from gateway.cli import running_file
 from gateway.cli.reload import follow
 from gateway.cli.report import METHOD, report
-from gateway.cli.usage import Usage
+from gateway.cli.usage import Failed, Usage
 from gateway.cli.welcome import greeting
 from gateway.cli.wiring import Gateway, running
 from gateway.protocol.frames import encode
@@ -62,6 +62,7 @@ def claim(given: str, *, auth: bool) -> socket.socket:
 
     Raises:
         Usage: without a token, others than this machine could come in.
+        Failed: it cannot be had.
     """
     host, port = address(given)
     if not auth and not _is_loopback(host):
@@ -70,9 +71,7 @@ def claim(given: str, *, auth: bool) -> socket.socket:
         return bind(host, port)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RuntimeError(
-            f"cannot serve on {host}:{port}: {reason}. Name another port with --http HOST:PORT."
-        ) from error
+        raise Failed(f"cannot serve on {host}:{port}: {reason}. Name another port with --http HOST:PORT.") from error
 
 
 def token() -> str:
@@ -118,7 +117,7 @@ async def serve(config: Config, options: argparse.Namespace, listener: socket.so
                 if host not in ALWAYS and not config.http.hosts:
                     logger.warning(HINT)
                 aside = [
-                    asyncio.ensure_future(greeting(gateway, url, secret)),
+                    asyncio.ensure_future(greeting(gateway, url, secret, options.profile)),
                     asyncio.ensure_future(follow(gateway, options, reload)),
                 ]
                 try:

@@ -74,18 +74,15 @@ def _print(rows: list[Row], options: argparse.Namespace) -> None:
 
 
 def _print_table(rows: list[Row], all: bool) -> None:
-    described = [str(row.tool.get("description") or "").strip().split("\n")[0] for row in rows]
+    described = [(row, str(row.tool.get("description") or "").strip()) for row in rows]
     if not sys.stdout.isatty():
         hidden = ("HIDDEN",) if all else ()
-        lines = [
-            (row.name, row.item.wire, words, *((row.hidden or "",) if all else ()))
-            for row, words in zip(rows, described, strict=True)
-        ]
+        lines = [(row.name, row.item.wire, words, *((row.hidden or "",) if all else ())) for row, words in described]
         table(("TOOL", "ON THE WIRE", "DESCRIPTION", *hidden), lines)
         return
-    # The name on the wire is for scripts and for `tools PATTERN`: a terminal has room for what it does.
-    lines = [(row.name, words) for row, words in zip(rows, described, strict=True)]
-    table(("TOOL", "DESCRIPTION"), lines, _style, cut=("DESCRIPTION",))
+    # A terminal has room for the first line of what it does; the name on the wire is for scripts and `tools PATTERN`.
+    brief = [(row.name, words.split("\n")[0]) for row, words in described]
+    table(("TOOL", "DESCRIPTION"), brief, _style, cut=("DESCRIPTION",))
     for row in rows:
         if row.hidden:
             paragraph(f"{row.name} is {row.hidden}", "")
@@ -98,7 +95,7 @@ def _rows(gateway: Gateway, profile: str | None) -> list[Row]:
         for item in shelf.tools:
             name = canonical(server, item.name)
             rows.append(Row(name, item, str(view.hidden[name]) if name in view.hidden else None))
-    return rows
+    return sorted(rows, key=lambda row: row.name)
 
 
 def _wanted(row: Row, options: argparse.Namespace) -> bool:

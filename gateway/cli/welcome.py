@@ -17,19 +17,19 @@ SHOWN = 6
 NAME = "kimi-gateway"
 
 
-async def greeting(gateway: Gateway, url: str, token: str | None) -> None:
+async def greeting(gateway: Gateway, url: str, token: str | None, profile: str | None) -> None:
     """Say it once every server has been tried."""
     await gateway.manager.all_tried(PATIENCE)
     width = max(shutil.get_terminal_size().columns, 60) if sys.stderr.isatty() else None
-    lines = ["", *servers(gateway, width), "", *addresses(url), "", *recipes(url, token), ""]
+    lines = ["", *servers(gateway, width, profile), "", *addresses(url), "", *recipes(url, token, width), ""]
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 
 
-def servers(gateway: Gateway, width: int | None) -> list[str]:
+def servers(gateway: Gateway, width: int | None, profile: str | None) -> list[str]:
     """A row for each server: its state and its tools; broken to the width of a terminal, never elsewhere."""
     rows = [("SERVER", "STATE", "TOOLS")]
-    view = gateway.registry.view()
+    view = gateway.registry.view(profile)
     for name, upstream in sorted(gateway.manager.upstreams.items()):
         shelf = gateway.registry.snapshot.shelves.get(name)
         tools = [item.name for item in shelf.tools if canonical(name, item.name) not in view.hidden] if shelf else []
@@ -48,11 +48,12 @@ def addresses(url: str) -> list[str]:
     return [f"  {url}", *(f"  {address:<{longest}}   {words}" for address, words in others.items())]
 
 
-def recipes(url: str, token: str | None) -> list[str]:
-    """Ready to paste, for each client in its own words; no line is too long for a terminal of 80 columns."""
+def recipes(url: str, token: str | None, width: int | None) -> list[str]:
+    """Ready to paste, for each client in its own words; on a terminal no line is too long for 80 columns."""
     bearer = f"Bearer {token}"
     headers = {"headers": {"Authorization": bearer}} if token else {}
-    more = [" \\", f'--header "Authorization: {bearer}"'] if token else ["", ""]
+    header = f'--header "Authorization: {bearer}"'
+    more = ["", ""] if not token else [f" {header}", ""] if width is None else [" \\", header]
     codex = [f"[mcp_servers.{NAME}]", f'url = "{url}"']
     if token:
         codex += [f"[mcp_servers.{NAME}.http_headers]", f'Authorization = "{bearer}"']

@@ -161,7 +161,7 @@ class Endpoint:
         if _is_unsupported(visit) and not (isinstance(message, Frame) and _is_newer_request(visit, message)):
             await _refuse_version(visit, message.id if isinstance(message, Frame) and message.is_request else NULL)
         elif isinstance(message, Frame) and _is_stateless(visit, message):
-            await stateless.post(visit, message, _twice(scope), self.listeners)
+            await stateless.post(visit, message, _twice(scope, len(visit.headers)), self.listeners)
         else:
             await streamable.post(visit, message)
 
@@ -208,8 +208,10 @@ def _ambiguous(scope: Scope) -> tuple[int, str] | None:
     return None if twice is None else (400, f"The header {twice.decode()} came more than once")
 
 
-def _twice(scope: Scope) -> str | None:
+def _twice(scope: Scope, different: int) -> str | None:
     """A header that repeats part of the body and came more than once: readers would disagree which counts."""
+    if len(scope["headers"]) == different:
+        return None
     seen: set[bytes] = set()
     for name, _ in scope["headers"]:
         if name in seen and (name in _ROUTING or name.startswith(b"mcp-param-")):

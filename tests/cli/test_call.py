@@ -110,6 +110,21 @@ def test_a_hidden_tool_says_what_hides_it(place: Place, a: Puppet) -> None:
     assert done.returncode == 2 and 'hidden by deny "work"' in done.stderr
 
 
+def test_a_server_that_is_switched_off_says_so(place: Place, a: Puppet) -> None:
+    place.run("tools")  # what it has is known
+    place.configure({"a": {**a.entry, "enabled": False}})
+    done = place.run("call", "a:work")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "kimi-gateway: a is disabled. Run `kimi-gateway enable a` to use it.\n"
+
+
+@pytest.mark.parametrize("word", ['{"a": NaN}', "a=NaN", "a=1e999", "[1]"])
+def test_arguments_that_cannot_be_sent_are_wrong_usage_in_one_line(place: Place, word: str) -> None:
+    place.configure({"demo": DEMO})
+    done = place.run("call", "demo:add", word, *(("b=1",) if "=" in word else ()))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
 def test_a_server_that_cannot_be_started_says_why(place: Place) -> None:
     place.configure({"gone": {"command": "no-such-program"}})
     done = place.run("call", "gone:x")

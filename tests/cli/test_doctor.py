@@ -178,3 +178,11 @@ def test_piped_it_is_a_line_each_and_on_a_terminal_it_fits(place: Place) -> None
     assert screen.wait() == 1
     assert max(map(len, screen.lines)) <= 80
     assert "✗ gone" in screen.text and "→ " in screen.text and "2 to mend." in screen.text
+
+
+def test_without_a_terminal_problems_of_the_files_are_on_stderr_first_as_everywhere(place: Place) -> None:
+    file = place.home / ".kode.json"
+    file.write_text('{"mcpServers": {1}}')
+    done = place.run("doctor")
+    assert done.returncode == 1 and done.stderr.startswith(f"{file}:1:17: a key is expected here")
+    assert "a key is expected here" in done.stdout

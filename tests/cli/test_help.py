@@ -52,6 +52,12 @@ def test_wrong_usage_is_two_lines_at_most_and_exit_code_2(place: Place, words: l
     assert said in done.stderr and 1 <= done.stderr.count("\n") <= 2
 
 
+def test_help_fits_a_terminal_of_80_columns(place: Place) -> None:
+    screen = place.terminal("--help", columns=80)
+    assert screen.wait() == 0
+    assert max(map(len, screen.lines)) <= 80
+
+
 def test_an_unexpected_failure_is_one_line(place: Place) -> None:
     from tests.cli.test_call import PIXEL
 

@@ -306,3 +306,11 @@ def test_the_real_one_is_asked(place: Place) -> None:
             gateway.terminate()
             gateway.wait(30)
     assert not file.exists()
+
+
+def test_a_server_that_is_switched_off_has_no_tools(place: Place) -> None:
+    place.configure({"demo": DEMO})
+    assert place.json("status")["servers"]["demo"]["tools"] == 4
+    assert place.run("disable", "demo").returncode == 0
+    off = place.json("status")["servers"]["demo"]
+    assert (off["state"], off["tools"]) == ("disabled", 0)

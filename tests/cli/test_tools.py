@@ -99,7 +99,19 @@ def test_tokens_are_estimated_per_server(place: Place, files: Puppet) -> None:
 
 def test_piped_descriptions_are_not_cut(place: Place, files: Puppet) -> None:
     place.configure({"files": files.entry})
-    assert LONG.strip() in place.run("tools").stdout
+    assert f"{LONG.strip()} Second line.\n" in place.run("tools").stdout
+
+
+def test_on_a_terminal_words_of_wide_characters_are_broken_where_they_fit(
+    place: Place, puppet: Callable[..., Puppet]
+) -> None:
+    wide = puppet("wide", tools=[tool("t", description="\u65e5\u672c\u8a9e " * 40)])
+    place.configure({"wide": wide.entry})
+    screen = place.terminal("tools", "wide", columns=80)
+    assert screen.wait() == 0
+    rows = [line for line in screen.lines if "\u65e5" in line]
+    assert sum(row.count("\u65e5") for row in rows) == 40
+    assert all(2 * len(row.replace(" ", "")) + row.count(" ") <= 80 for row in rows)
 
 
 @pytest.mark.parametrize("columns", [80, 120])

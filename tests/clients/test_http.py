@@ -1,10 +1,12 @@
 """Streamable HTTP of both eras against real sockets: an SDK server, and scripted ones for what goes wrong."""
 
 import asyncio
+import gc
 import gzip
 import json
 import resource
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +15,17 @@ from mcp.shared import inbound
 
 from clients.causes import GaveUp, Lost
 from clients.negotiation import read_listing
+from clients.transports.http import SHORTEST_PAUSE
+from configs.models import Server, Source, Transport
 from gateway.protocol.frames import result
 from tests.clients.web import (
     DEADLINE,
     INTRODUCTION,
+    LIMIT,
     Error,
     Failed,
     Json,
+    Link,
     Respond,
     Script,
     answer,
@@ -613,6 +619,24 @@ def test_the_stream_we_listen_to_is_resumed_for_as_long_as_the_server_lives() ->
     run(scenario)
 
 
+def test_a_server_that_wants_no_pause_between_its_streams_does_not_get_us_running_in_circles() -> None:
+    asked: list[float] = []
+
+    async def listen(request: web.Request, body: Json) -> web.StreamResponse:
+        asked.append(asyncio.get_running_loop().time())
+        return await stream(request, b"retry: 0\n\n")
+
+    async def scenario() -> None:
+        async with scripted() as script:
+            script.on["GET"] = listen
+            async with linked(script.url) as link:
+                while len(asked) < 5:
+                    await link.connection.request("tools/list", timeout=DEADLINE)
+        assert asked[4] - asked[0] >= 4 * SHORTEST_PAUSE * 0.9  # a pause is never shorter than it is
+
+    run(scenario)
+
+
 def test_a_session_that_ended_is_noticed_by_who_listens() -> None:
     times = 0
 
@@ -626,6 +650,36 @@ def test_a_session_that_ended_is_noticed_by_who_listens() -> None:
             script.on["GET"] = listen
             async with linked(script.url) as link:
                 assert "session" in await link.connection.gone
+
+    run(scenario)
+
+
+# Proxies
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "ftp://127.0.0.1", "http://127.0.0.1:port", "http://"])
+def test_a_proxy_that_is_none_we_speak_to_is_named(
+    monkeypatch: pytest.MonkeyPatch, transport: Transport, proxy: str
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+
+    async def scenario() -> None:
+        with pytest.raises(GaveUp, match="proxy") as gave_up:
+            async with linked("http://upstream.test/mcp", transport, introduced=False):
+                raise AssertionError("opened")
+        assert "no_proxy" in gave_up.value.fix
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_proxy_may_be_written_without_its_scheme(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    async def scenario() -> None:
+        async with scripted() as script:
+            monkeypatch.setenv("http_proxy", scheme + script.url.removeprefix("http://").removesuffix("/mcp"))
+            async with linked("http://upstream.test/mcp"):
+                assert script.got("initialize")[0][0]["Host"] == "upstream.test"
 
     run(scenario)
 
@@ -686,5 +740,35 @@ def test_what_only_refuses_the_newest_question_stays_streamable() -> None:
                 assert link.info is not None
                 assert (link.info.era, link.info.version) == ("session", INTRODUCTION["protocolVersion"])
             assert script.got("initialize")
+
+    run(scenario)
+
+
+def test_a_close_that_is_stopped_in_the_middle_leaves_nothing_open() -> None:
+    async def scenario() -> None:
+        complaints: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        asked, never = asyncio.Event(), asyncio.Event()
+
+        async def silent(request: web.Request, body: Json) -> web.StreamResponse:
+            asked.set()
+            await never.wait()
+            return web.Response()
+
+        async with scripted() as script:
+            script.on["initialize"] = silent
+            link = Link(Server("up", "http", Source(None, "builtin"), url=script.url), LIMIT)
+            await link.channel.open(Path.cwd())
+            link.begin("initialize", b"{}")
+            await asked.wait()
+            link.connection.lost("closed")
+            closing = asyncio.create_task(link.channel.close())
+            await asyncio.sleep(0)  # it waits for what was under way
+            closing.cancel()
+            await asyncio.wait([closing])
+            del link, closing
+            never.set()
+        gc.collect()
+        assert not [said for said in complaints if said.startswith("Unclosed")]
 
     run(scenario)

@@ -179,6 +179,21 @@ def test_an_editors_folder_is_written_out_where_the_server_starts_elsewhere(tmp_
 
 
 @pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"url": "https://x/sse", "httpUrl": "https://x/mcp"}, {"type": "http", "url": "https://x/mcp"}),
+        ({"url": "https://x/mcp", "type": "http"}, {"type": "http", "url": "https://x/mcp"}),
+        ({"url": "https://x/sse"}, {"type": "sse", "url": "https://x/sse"}),
+    ],
+)
+def test_of_two_addresses_the_one_gemini_uses_is_taken(tmp_path: Path, entry: Any, expected: Any) -> None:
+    gemini = by_name("gemini")
+    assert gemini is not None
+    (found,) = gemini.read({"mcpServers": {"a": entry}}, Where(tmp_path))
+    assert found.entry == expected
+
+
+@pytest.mark.parametrize(
     ("entry", "why"),
     [
         (5, "its entry is a number"),

@@ -28,12 +28,12 @@ def section(lines: list[str], client: str) -> str:
 
 
 def test_every_line_fits_a_terminal_of_80_columns() -> None:
-    for line in (*addresses(URL), *recipes(URL, TOKEN), *recipes(URL, None)):
+    for line in (*addresses(URL), *recipes(URL, TOKEN, 80), *recipes(URL, None, 80)):
         assert len(line) <= 80, line
 
 
 def test_what_is_to_be_pasted_says_address_and_token() -> None:
-    lines = recipes(URL, TOKEN)
+    lines = recipes(URL, TOKEN, 80)
     header = f"Authorization: Bearer {TOKEN}"
     for program in ("claude", "gemini"):
         command = section(lines, {"claude": "Claude Code", "gemini": "Gemini CLI"}[program])
@@ -46,11 +46,28 @@ def test_what_is_to_be_pasted_says_address_and_token() -> None:
     assert codex == {"mcp_servers": {"kimi-gateway": {"url": URL, "http_headers": entry["headers"]}}}
 
 
+def test_where_there_is_no_terminal_a_command_is_one_line() -> None:
+    lines = recipes(URL, TOKEN, None)
+    for program in ("claude", "gemini"):
+        command = section(lines, {"claude": "Claude Code", "gemini": "Gemini CLI"}[program])
+        header = f"Authorization: Bearer {TOKEN}"
+        assert command == f'{program} mcp add --transport http kimi-gateway {URL} --header "{header}"'
+
+
 def test_without_a_token_nothing_says_one() -> None:
-    lines = recipes(URL, None)
+    lines = recipes(URL, None, None)
     assert "Authorization" not in "\n".join(lines)
     assert section(lines, "Claude Code") == f"claude mcp add --transport http kimi-gateway {URL}"
     assert tomllib.loads(section(lines, "Codex")) == {"mcp_servers": {"kimi-gateway": {"url": URL}}}
+
+
+def test_it_names_the_tools_that_its_profile_leaves(serve: Serve, puppet: Make) -> None:
+    a = puppet("a", tools=[tool("get"), tool("drop")])
+    profiles = {"reader": {"tools": {"allow": ["a:get"]}}}
+    served = serve(a, arguments=("--profile", "reader"), gateway={"profiles": profiles})
+    until(lambda: b"VS Code" in served.gateway.errors, "the lines to paste")
+    said = served.gateway.errors.decode()
+    assert "get" in said.split() and "drop" not in said
 
 
 def test_it_says_what_is_there_once_it_is_there(serve: Serve, puppet: Make) -> None:

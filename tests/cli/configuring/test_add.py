@@ -214,3 +214,18 @@ def test_switching_on_what_was_never_trusted_does_not_trust_it(person: Person) -
 def test_each_of_these_commands_has_help_with_an_example(person: Person) -> None:
     for name in ("add", "remove", "enable", "disable", "import", "trust"):
         assert f"example:\n  kimi-gateway {name}" in person.run(name, "--help").stdout
+
+
+def test_the_name_of_what_is_built_in_is_taken(person: Person) -> None:
+    done = person.run("add", "kimi", "--", *DEMO)
+    assert (done.returncode, done.stdout) == (1, "") and "kimi is built in" in done.stderr
+    assert not person.mine.exists()
+    person.mine.write_text('{"gateway": {"kimi": false}}')
+    assert person.run("add", "kimi", "--no-check", "--", *DEMO).returncode == 0
+
+
+@pytest.mark.parametrize("url", ["ftp://example.com/mcp", "https://", "http://a b/mcp"])
+def test_an_address_that_no_server_can_have_is_refused(person: Person, url: str) -> None:
+    done = person.run("add", "docs", url)
+    assert (done.returncode, done.stdout) == (2, "") and "is not a web address" in done.stderr
+    assert not person.mine.exists()

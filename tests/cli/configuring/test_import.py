@@ -166,3 +166,10 @@ def test_a_server_that_is_imported_is_called_by_its_own_command(person: Person) 
     (person.home / ".codex" / "config.toml").write_text(text)
     assert person.run("import", "codex", "--yes").returncode == 0
     assert person.run("call", "my demo:add", "a=20", "b=22").stdout == "42\n"
+
+
+def test_a_file_that_cannot_be_read_is_a_failure_and_no_wrong_usage(person: Person, tmp_path: Path) -> None:
+    file = tmp_path / "broken.json"
+    file.write_text('{"mcpServers": ')
+    done = person.run("import", str(file), "--yes")
+    assert (done.returncode, done.stdout) == (1, "") and f"{file}:1:" in done.stderr
