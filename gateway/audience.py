@@ -103,9 +103,11 @@ class Audience:
         if port.owner is not None:
             return port.owner
         callers = port.callers()
-        if len(callers) == 1:
-            return next(iter(callers))
-        return next(iter(self._seeing(port.name)), None) if self._single and not callers else None
+        if self._single:
+            # All calls are the one client's: first one that can still ask, else one that is parked and will.
+            asking = (caller for caller in callers if isinstance(caller, Conversation))
+            return next(asking, None) or next(iter(callers or self._seeing(port.name)), None)
+        return next(iter(callers)) if len(callers) == 1 else None
 
     def _seeing(self, server: str) -> list[Conversation]:
         return [member for member in self._members if member.view.hears(server)]

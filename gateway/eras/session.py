@@ -34,6 +34,8 @@ from gateway.registry import KINDS, Kind, Route
 STATELESS_META = (META_VERSION, META_CAPABILITIES, META_CLIENT, META_LEVEL)
 STATELESS_RESULT = ("resultType", "ttlMs", "cacheScope")
 EMPTY = Raw(b"{}")
+_OF_THE_NEWER = frozenset((methods.DISCOVER, methods.LISTEN))
+"""Requests of the newer era: nobody's, though an only upstream might know them."""
 
 
 class SessionDialect:
@@ -122,7 +124,7 @@ class SessionConversation(Conversation):
             handler(self, asked)
 
     def _unknown(self, asked: Exchange) -> None:
-        if self.version is None:
+        if self.version is None or asked.method in _OF_THE_NEWER:
             raise Malformed(errors.METHOD_NOT_FOUND, f"Method not found: {asked.method}")
         self._vendor(asked)
 

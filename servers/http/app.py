@@ -53,6 +53,8 @@ class Endpoint:
         """For guests who may see one profile, and not how the gateway is."""
         self._door = door
         self._last_door = door()
+        self._ending: tuple[int, str] | None = None
+        """What everybody is told who comes from now on."""
         self._profile = profile
         self._profiles = profiles
 
@@ -79,7 +81,7 @@ class Endpoint:
         sent: dict[bytes, bytes] = {name: value.strip(b" \t") for name, value in scope["headers"]}
         door = self._admit()
         refused = _ambiguous(scope) if len(sent) < len(scope["headers"]) else None
-        refused = refused or door.refuses(sent)
+        refused = refused or door.refuses(sent) or self._ending
         if refused is not None:
             await replies.refuse(send, refused[0], errors.INVALID_REQUEST, refused[1], headers=(CLOSE,))
             return
@@ -103,6 +105,7 @@ class Endpoint:
 
     def close(self) -> None:
         """Whoever would wait for ever gets a last word; what is under way to its client still gets there."""
+        self._ending = 503, "The gateway is shutting down"
         self.listeners.conclude()
         self.sessions.conclude()
 

@@ -98,6 +98,8 @@ class Session:
             self.cut()
             return
         stream = self._streams.get(about, self.common) if about is not None else self.common
+        if stream.bare and not last:
+            stream = self.common
         if self._merged or stream is self.common:
             self.common.put(frame)
             if self.common.reader is None:

@@ -58,9 +58,10 @@ async def _answer(
         await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, words)
         return
     stream = session.stream_for(free or [NO_REQUEST])
+    events = visit.accepts(b"text/event-stream")
+    stream.bare = not events
     session.receive(message)
     primed = (session.conversation.version or "") >= PRIMED
-    events = visit.accepts(b"text/event-stream")
     whole = await replies.answer(
         stream, visit.receive, visit.send, visit.cut, headers=(mark,), primed=primed, events=events
     )

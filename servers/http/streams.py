@@ -42,6 +42,8 @@ class Stream:
         """Ends the connection of that response at once, whatever it still has to send."""
         self.marked = False
         """A client has seen where it is, and may come back for the rest."""
+        self.bare = False
+        """Its client takes the answer and no stream: whatever else there is goes elsewhere."""
         self.keys: tuple[bytes, ...] = ()
         """The requests it answers."""
         self.size = 0

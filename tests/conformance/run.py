@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -59,26 +58,23 @@ def driver(era: str) -> str:
 
 
 def _direct(leg: Leg, results: Path) -> Found:
-    @contextmanager
-    def serve(place: Path) -> Generator[str]:
-        place.mkdir(parents=True)
-        with peers.fixture(f"{leg.era},{OTHER[leg.era]}", place / "fixture.log") as url:
-            yield url
-
-    return suite.test_server(leg, serve, results)
+    results.mkdir(parents=True)
+    with peers.fixture(f"{leg.era},{OTHER[leg.era]}", results / "fixture.log") as url:
+        return suite.test_server(leg, url, results / "suite")
 
 
 def _through(leg: Leg, transport: str, era: str, results: Path) -> Found:
-    @contextmanager
-    def serve(place: Path) -> Generator[str]:
-        place.mkdir(parents=True)
-        with ExitStack() as stack:
-            entry = peers.over_stdio(era)
-            if transport == "http":
-                entry = peers.over_http(stack.enter_context(peers.fixture(era, place / "fixture.log")))
-            yield stack.enter_context(peers.gateway(entry, place / "home", place / "gateway.log"))
-
-    return suite.test_server(leg, serve, results, _excused(leg, era))
+    results.mkdir(parents=True)
+    home, log = results / "home", results / "gateway.log"
+    excused = _excused(leg, era)
+    if transport == "stdio":
+        with peers.gateway(peers.over_stdio(era), home, log) as url:
+            return suite.test_server(leg, url, results / "suite", excused)
+    with (
+        peers.fixture(era, results / "fixture.log") as upstream,
+        peers.gateway(peers.over_http(upstream), home, log) as url,
+    ):
+        return suite.test_server(leg, url, results / "suite", excused)
 
 
 def _excused(leg: Leg, era: str) -> Mapping[str, str]:

@@ -384,6 +384,17 @@ def test_levels_go_to_every_upstream_that_logs_and_filter_what_comes(puppet: Mak
 # Vendors
 
 
+def test_what_the_newer_era_asks_is_no_vendors_method(puppet: Make, start: Start) -> None:
+    a = puppet("a")
+    gateway = start(a)
+    assert gateway.tool_names()
+    probes = len(a.got("server/discover"))
+    for method in ("server/discover", "subscriptions/listen"):
+        assert gateway.request(method, {}).error["code"] == -32601
+    assert len(a.got("server/discover")) == probes
+    assert not a.got("subscriptions/listen")
+
+
 def test_with_two_upstreams_a_vendors_method_is_nobodys(puppet: Make, start: Start) -> None:
     a, b = puppet("a"), puppet("b")
     gateway = start(a, b)

@@ -186,6 +186,27 @@ def test_what_happens_while_a_call_is_parked_waits_for_its_retry(puppet: Make, s
     assert gateway.answer(id).result["done"] is True
 
 
+def test_two_calls_that_are_asked_at_once_are_both_asked(puppet: Make, start: Start) -> None:
+    a = puppet("a")
+    gateway = started(start(a, version=None))
+    ids = [call(gateway, arguments={"n": n}) for n in (1, 2)]
+    works = [a.expect("tools/call") for _ in ids]
+    for key in ("q1", "q2"):
+        a.ask(key, "elicitation/create", message=key)
+    # Whichever call carries a question, its answer finds who asked.
+    retries: list[Any] = []
+    for id, n in zip(ids, (1, 2), strict=True):
+        asked = gateway.answer(id)
+        ((key, request),) = asked.result["inputRequests"].items()
+        told = {key: {"action": "accept", "content": {"for": request["params"]["message"]}}}
+        retries.append(retry(gateway, asked, told, arguments={"n": n}))
+    for key in ("q1", "q2"):
+        assert a.expect_answer(key).result["content"] == {"for": key}
+    for work, id in zip(works, retries, strict=True):
+        a.reply(work, {"content": [], "n": work.params["arguments"]["n"]})
+        assert gateway.answer(id).result["n"] == work.params["arguments"]["n"]
+
+
 def test_a_parked_call_whose_upstream_dies_says_so_at_its_retry(puppet: Make, start: Start) -> None:
     a = puppet("a")
     gateway = started(start(a, version=None))

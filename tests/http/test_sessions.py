@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from tests.http.conftest import Serve
@@ -257,6 +258,20 @@ def test_a_client_that_wants_no_stream_gets_only_the_answer(serve: Serve, puppet
 
     a.on("tools/call", answer)
     assert talk.post(body, {"Accept": "application/json"}).message.result == TEXT
+
+
+def test_a_client_that_wants_no_stream_there_is_asked_on_the_one_it_has(serve: Serve, puppet: Make) -> None:
+    a = puppet("a")
+    talk = serve(a).site.initialize(capabilities={"elicitation": {}})
+    stream = talk.listen()
+    body = json.dumps(talk.frame("tools/call", {"name": "a__work"})).encode()
+    connection = talk.site.begin("POST", None, {**talk.headers, "Accept": "application/json"}, body)
+    work = a.expect("tools/call")
+    a.ask("q", "elicitation/create", message="who?")
+    talk.answer(stream.next(), {"action": "accept"})
+    assert a.expect_answer("q").result == {"action": "accept"}
+    a.reply(work, TEXT)
+    assert Reply(connection).message.result == TEXT
 
 
 def test_a_body_that_is_not_json_is_415_or_400(serve: Serve, puppet: Make) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import signal
 from collections.abc import Callable
@@ -47,6 +49,17 @@ def test_a_gateway_that_is_told_to_stop_tells_everybody_and_stops(serve: Serve, 
     gone(below)
     assert b"Traceback" not in served.gateway.errors
     assert served.gateway.messages == []
+
+
+def test_who_comes_back_while_it_stops_is_turned_away(serve: Serve, puppet: Make) -> None:
+    served = serve(puppet("a"))
+    stream = served.site.initialize().listen()
+    os.kill(served.gateway.pid, signal.SIGTERM)
+    assert stream.rest() == []
+    with contextlib.suppress(OSError, http.client.HTTPException):  # nor is there anybody any more, by then
+        assert served.site.ask("GET", "/sse").status == 503
+    assert served.gateway.wait() == 0
+    assert b"Traceback" not in served.gateway.errors
 
 
 def test_an_unread_stream_does_not_hold_the_gateway_back(serve: Serve, puppet: Make) -> None:
