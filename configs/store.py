@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -85,6 +86,9 @@ def rewrite(file: Path, change: Callable[[Document], str], *, shared: bool = Fal
         raise Unusable(f"{file}:{fault}") from fault
     if text == document.text:
         return
+    if file.exists() and not os.access(file, os.W_OK):
+        # Its directory may allow to replace it: whoever made it read-only did not mean that.
+        raise Unusable(f"{file} is read-only to you. Make it writable first.")
     mode = None if file.exists() else SHARED if shared else PRIVATE
     try:
         replace(file, text.encode(), mode=mode, backup=True)

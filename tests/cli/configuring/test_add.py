@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 
 import pytest
@@ -229,3 +230,12 @@ def test_an_address_that_no_server_can_have_is_refused(person: Person, url: str)
     done = person.run("add", "docs", url)
     assert (done.returncode, done.stdout) == (2, "") and "is not a web address" in done.stderr
     assert not person.mine.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+def test_a_file_that_was_made_read_only_is_left_alone(person: Person) -> None:
+    person.mine.write_text("{}")
+    person.mine.chmod(0o400)
+    done = person.run("add", "demo", "--no-check", "--", *DEMO)
+    assert done.returncode == 1 and "is read-only" in done.stderr
+    assert person.mine.read_text() == "{}"
