@@ -21,7 +21,7 @@ from configs.models import Config
 from configs.store import Standing, standings
 from configs.variables import names
 from gateway.cli.places import file_of, looked_up, write
-from gateway.cli.screen import complain, say
+from gateway.cli.screen import complain, paragraph
 from gateway.cli.shown import visible
 from gateway.cli.usage import Failed, Usage
 from gateway.cli.wiring import log_to_stderr, read_config, run_loop, running
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if any(one.path == (SERVERS, name) and one.file == file for one in there):
         raise Failed(f"{name} is already in {file}. Choose another name, or `kimi-gateway remove {name}` first.")
     write(file, lambda document: put(document, (SERVERS, name), entry), shared=options.scope == "project")
-    say(f"Added {name} to {file}.")
+    paragraph(f"Added {name} to {file}.", "")
     config = read_config(options)
     if options.scope == "project":
         # Whoever adds it has seen it.
@@ -140,11 +140,11 @@ async def _try(config: Config, name: str) -> int:
         upstream = gateway.manager.upstreams[name]
         if upstream.connection is None:
             reason = upstream.cause or upstream.activity or upstream.describe()[0]
-            say(f"It cannot be reached now: {reason.rstrip('.')}. {upstream.fix}".rstrip())
-            say("It stays in the file; `kimi-gateway status` tries again.")
+            paragraph(f"It cannot be reached now: {reason.rstrip('.')}. {upstream.fix}".rstrip(), "")
+            paragraph("It stays in the file; `kimi-gateway status` tries again.", "")
         else:
             for line in _discovered(upstream):
-                say(line)
+                paragraph(line, "")
     return 0
 
 

@@ -155,6 +155,23 @@ def test_nothing_a_terminal_would_act_on_reaches_it(person: Person) -> None:
         assert all(line.isprintable() for line in shown.replace("\t", "\n").split("\n"))
 
 
+@pytest.mark.parametrize("pad", [0, 7, 33])
+def test_the_rest_of_a_long_line_cannot_pass_for_a_line_of_ours(person: Person, pad: int) -> None:
+    lie = "    program   /usr/bin/true"
+    person.theirs.write_text(
+        json.dumps({"mcpServers": {"a": {"command": "x", "args": [" " * pad + lie * 3 + "日" * 90]}}})
+    )
+    with person.at_a_terminal("trust") as screen:
+        screen.see("Trust this?")
+        lines = screen.text.split("\n")
+        screen.type("n")
+        assert screen.ended() == 1
+    assert [line for line in lines if line.startswith("    program")] == ["    program   not found now"]
+    command = [line for line in lines if "/usr/bin/true" in line or "日" in line]
+    assert all(line.startswith(("    command   ", " " * 14)) for line in command)
+    assert sum(line.count("日") for line in command) == 90 and max(map(len, lines)) <= 80
+
+
 def test_what_looks_like_a_secret_is_not_shown(person: Person) -> None:
     entry = {"command": "x", "env": {"API_KEY": "hunter2hunter2", "NODE_OPTIONS": "--require ./x.js"}}
     person.theirs.write_text(json.dumps({"mcpServers": {"a": entry}}))
