@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clients.upstream import Upstream
 from configs import checks, trust
-from configs.document import Json
+from configs.document import Document, Json
 from configs.edit import put
 from configs.entries import NAME_RULE, faults, is_name
 from configs.imports.plan import is_gateway
@@ -39,9 +39,13 @@ def run(options: argparse.Namespace) -> int:
         raise Failed(f'{KIMI} is built in. Choose another name, or write "kimi": false under "gateway".')
     file = file_of(places, options.scope)
     there = standings(places).get(name, ())
-    if any(one.path == (SERVERS, name) and one.file == file for one in there):
-        raise Failed(f"{name} is already in {file}. Choose another name, or `kimi-gateway remove {name}` first.")
-    write(file, lambda document: put(document, (SERVERS, name), entry), shared=options.scope == "project")
+
+    def added(document: Document) -> str:
+        if document.find((SERVERS, name)):
+            raise Failed(f"{name} is already in {file}. Choose another name, or `kimi-gateway remove {name}` first.")
+        return put(document, (SERVERS, name), entry)
+
+    write(file, added, shared=options.scope == "project")
     paragraph(f"Added {name} to {file}.", "")
     config = read_config(options)
     if options.scope == "project":

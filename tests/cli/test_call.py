@@ -104,9 +104,10 @@ def test_a_servers_misspelled_name_is_answered_without_starting_any(
     assert github.starts == 0
 
 
-def test_a_hidden_tool_says_what_hides_it(place: Place, a: Puppet) -> None:
+@pytest.mark.parametrize("name", ["a:work", "a__work"])
+def test_a_hidden_tool_says_what_hides_it(place: Place, a: Puppet, name: str) -> None:
     place.configure({"a": {**a.entry, "tools": {"deny": ["work"]}}})
-    done = place.run("call", "a:work")
+    done = place.run("call", name)
     assert done.returncode == 2 and 'hidden by deny "work"' in done.stderr
 
 

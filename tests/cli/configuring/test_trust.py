@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,18 @@ def test_a_project_without_wishes_and_a_broken_one_are_told_apart(person: Person
 def test_two_ways_at_once_are_wrong_usage(person: Person) -> None:
     done = person.run("trust", "--list", "--revoke")
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_of_many_projects_trusted_at_once_none_is_lost(person: Person, tmp_path: Path) -> None:
+    projects = [tmp_path / f"project{number}" for number in range(6)]
+    for project in projects:
+        project.mkdir()
+        (project / ".kode.json").write_text(json.dumps({"mcpServers": {"a": ENTRY}}))
+
+    def allow(project: Path) -> int:
+        return person.run("trust", "--yes", cwd=project).returncode
+
+    with ThreadPoolExecutor(6) as pool:
+        assert {*pool.map(allow, projects)} == {0}
+    listed = person.run("trust", "--list").stdout
+    assert all(str(project) in listed for project in projects)
