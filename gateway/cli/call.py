@@ -16,7 +16,7 @@ from gateway.cli.content import Shown
 from gateway.cli.nearest import did_you_mean
 from gateway.cli.progress import ProgressLine, all_tried
 from gateway.cli.schemas import Schema
-from gateway.cli.screen import complain, say, sentence
+from gateway.cli.screen import complain, say_json, sentence
 from gateway.cli.session import LocalClient, Refusal
 from gateway.cli.usage import Failed, Usage
 from gateway.cli.wiring import Gateway, configure, log_to_stderr, policy_of, run_loop, running
@@ -136,7 +136,7 @@ def _progress(frame: Frame) -> str:
 def _show(answer: Object, options: argparse.Namespace) -> int:
     result = {key: json.loads(bytes(value)) for key, value in answer.items()}
     if options.json:
-        say(json.dumps(result, indent=2, ensure_ascii=False))
+        say_json(result)
     else:
         Shown(options.tool, options.output).show(result)
     return 1 if result.get("isError") is True else 0

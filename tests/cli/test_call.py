@@ -192,6 +192,14 @@ def test_json_prints_the_whole_result(place: Place, a: Puppet) -> None:
     assert place.json("call", "a:work") == result
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_json_loses_no_character(place: Place, a: Puppet, encoding: str) -> None:
+    answer(a, b'{"content":[{"type":"text","text":"half \\ud83d, \\u65e5"}]}')
+    place.variables["PYTHONIOENCODING"] = encoding
+    done = place.run("call", "a:work", "--json")
+    assert json.loads(done.stdout)["content"][0]["text"] == "half \ud83d, \u65e5"
+
+
 def test_progress_is_shown_and_not_in_the_output(place: Place, a: Puppet) -> None:
     def work(message: Any) -> None:
         token = message.params["_meta"]["progressToken"]
