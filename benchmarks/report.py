@@ -8,11 +8,14 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.contenders import RELAY
+from benchmarks.contenders import DIRECT, GATEWAY, RELAY
 from benchmarks.measure import Figure, Figures
 from benchmarks.targets import Verdict
 
-BEGIN, END = "<!-- results: written by make bench -->", "<!-- end of results -->"
+RESULTS = ("<!-- results: written by make bench -->", "<!-- end of results -->")
+COMPARISON = ("<!-- comparison: written by make bench -->", "<!-- end of comparison -->")
+COMPARED = ("stdio.p50", "stdio.c64", "http.session.p50", "http.session.c64", "start.cold", "memory")
+"""The figures that a reader in a hurry wants."""
 
 
 def table(figure: Figure) -> str:
@@ -44,11 +47,25 @@ def markdown(figures: Figures, verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def into_document(file: Path, content: str) -> None:
+def comparison(figures: Figures) -> str:
+    """The main figures side by side: a row for each contender, as a table of a document."""
+    found = [figures.all[key] for key in COMPARED if key in figures.all]
+    names = dict.fromkeys(name for figure in found for name in figure.rounds if name != DIRECT.name)
+    lines = ["| | " + " | ".join(f"{figure.title} [{figure.unit}]" for figure in found) + " |"]
+    lines.append("|---" * (len(found) + 1) + "|")
+    for name in names:
+        cells = [number(figure.of(name)) if name in figure.rounds else "–" for figure in found]
+        shown = f"**{name}**" if name == GATEWAY.name else name
+        lines.append(f"| {shown} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", f"Medians on {machine()}."])
+
+
+def into_document(file: Path, marks: tuple[str, str], content: str) -> None:
     """Replace what stands between the two marks."""
-    before, _, rest = file.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    file.write_text(f"{before}{BEGIN}\n{content}\n{END}{after}")
+    begin, end = marks
+    before, _, rest = file.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    file.write_text(f"{before}{begin}\n{content}\n{end}{after}")
 
 
 def machine() -> str:

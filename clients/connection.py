@@ -167,10 +167,16 @@ class Connection:
         if channel is None or self.gone.done():
             exchange.caller.failed(exchange, Failure(self.name, self.gone.result() if self.gone.done() else "not open"))
             return
+        try:
+            frame = self.dialect.frame(exchange, id)
+        except Malformed as malformed:
+            refused = errors.error_object(malformed.code, malformed.message, malformed.data)
+            exchange.caller.refused(exchange, Raw(refused), self.dialect.era)
+            return
         self._pending[id] = exchange
         if exchange.deadline < self._alarm_at:
             self._watch(exchange.deadline)
-        channel.send(self.dialect.frame(exchange, id), exchange)
+        channel.send(frame, exchange)
 
     async def request(self, method: str, params: bytes = b"", *, timeout: float) -> Raw:
         """A request of the gateway's own.
@@ -180,7 +186,7 @@ class Connection:
             Lost: no answer in time, or the connection is gone.
         """
         inquiry = Inquiry()
-        exchange = Exchange(inquiry, b"", method, Raw(params) if params else NOTHING)
+        exchange = Exchange(inquiry, b"", method, open_object(params), bare=not params)
         self.send(exchange, timeout)
         try:
             return await inquiry.answer
@@ -190,7 +196,7 @@ class Connection:
     def mention(self, method: str, params: bytes) -> None:
         """A request of the gateway's own whose answer changes nothing."""
         if self.dialect.era == "session":
-            self.send(Exchange(Unheard(), b"", method, Raw(params)), LONGEST)
+            self.send(Exchange(Unheard(), b"", method, open_object(params)), LONGEST)
 
     def write(self, frame: bytes) -> None:
         if self.channel is not None and not self.gone.done():

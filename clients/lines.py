@@ -46,6 +46,8 @@ class Line:
         self._listener = listener
         self._ready = False
         self._waiting: dict[Exchange, float] = {}
+        self.returns: list[Exchange] = []
+        """Calls that met the end of its session and were not executed."""
 
     @property
     def free(self) -> bool:
@@ -67,6 +69,8 @@ class Line:
 
     def cancel(self, exchange: Exchange, params: Object) -> None:
         self._waiting.pop(exchange, None)
+        if exchange in self.returns:
+            self.returns.remove(exchange)
 
     def write(self, frame: bytes) -> None:
         if self._ready:
@@ -79,7 +83,8 @@ class Line:
             self.connection.send(exchange, timeout)
 
     def fail(self, reason: str) -> None:
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting = [*self._waiting, *self.returns], {}
+        self.returns = []
         for exchange in waiting:
             exchange.caller.failed(exchange, Failure(self.name, reason))
 
@@ -94,7 +99,8 @@ class Line:
             self._listener.told(connection, method, params, origin)
 
     def returned(self, exchange: Exchange) -> None:
-        exchange.caller.failed(exchange, Failure(self.name, "its session had expired"))
+        exchange.port = self
+        self.returns.append(exchange)
 
 
 class Lines:
@@ -106,6 +112,7 @@ class Lines:
         listener: Listener,
         open: Callable[[Connection], Coroutine[None, None, Channel]],
         start: Callable[[Coroutine[None, None, None], str], asyncio.Task[None]],
+        again: Callable[[Exchange], None],
         *,
         connect: float,
         idle: float = IDLE,
@@ -114,6 +121,8 @@ class Lines:
         self._listener = listener
         self._open = open
         self._start = start
+        self._again = again
+        """Takes a call that a line gave back."""
         self._connect = connect
         self._idle = idle
         self._lines: list[Line] = []
@@ -126,11 +135,7 @@ class Lines:
         caller = exchange.caller
         owner = caller if isinstance(caller, SessionConversation) else None
         for line in self._lines:
-            if line.owner is not owner or line.connection.gone.done():
-                continue
-            if owner is not None or (
-                line.free and not line.spoiled and line.capabilities == exchange.client.capabilities
-            ):
+            if line.serves(owner, exchange.client.capabilities):
                 return line
         if len(self._lines) >= LIMIT and not self._make_room():
             return None
@@ -155,6 +160,10 @@ class Lines:
         for line in self._lines:
             line.fail(reason)
             line.connection.fail_all(reason, errors.SHUTDOWN)
+
+    @property
+    def connections(self) -> list[Connection]:
+        return [line.connection for line in self._lines]
 
     def close(self) -> None:
         for line in list(self._lines):
@@ -188,8 +197,11 @@ class Lines:
         finally:
             if line in self._lines:
                 self._lines.remove(line)
-            line.fail("its connection was closed")
             connection.lost("its connection was closed")
+            returns, line.returns = line.returns, []
+            line.fail("its connection was closed")
+            for exchange in returns:
+                self._again(exchange)
             if channel is not None:
                 await channel.close()
 

@@ -7,7 +7,7 @@ from msgspec import Raw
 from clients.connection import Connection, Unheard
 from gateway.exchange import Exchange, Failure
 from gateway.protocol import methods
-from gateway.protocol.frames import Object, encode, open_object, quote, text
+from gateway.protocol.frames import Object, encode, quote, text
 from gateway.protocol.versions import Era
 
 WANTED = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
@@ -26,8 +26,7 @@ class Listening(Unheard):
         """Whether it is a wish for this stream, which a server of this era has no request for."""
         if exchange.method not in (methods.SUBSCRIBE, methods.UNSUBSCRIBE):
             return False
-        params = exchange.params if isinstance(exchange.params, dict) else open_object(exchange.params)
-        uri = text(params.get("uri")) or ""
+        uri = text(exchange.params.get("uri")) or ""
         if exchange.method == methods.SUBSCRIBE:
             self.follow(uri)
         else:

@@ -20,6 +20,8 @@ from gateway.registry import KINDS, Kind, Listing
 PAGES = 1000
 PROBE = 1.0
 """Seconds a server of unknown era has for a question that only the newer one knows."""
+RECALLED = 5.0
+"""The same for one that spoke the newer era before: a start may take that long, and a call waits longer."""
 CLIENT_INFO = {"name": "kimi-gateway", "title": "kimi-gateway", "version": __version__}
 EXTRAS = ("experimental", "extensions")
 """Capabilities that we know nothing of."""
@@ -49,7 +51,7 @@ async def introduce(
     """
     probed = remembered != "session"
     if probed:
-        info = await _discover(connection, timeout=timeout if remembered == "stateless" else probe)
+        info = await _discover(connection, timeout=min(timeout, RECALLED) if remembered == "stateless" else probe)
         if info is not None:
             return info
         if connection.gone.done():

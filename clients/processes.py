@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import signal
@@ -28,6 +29,9 @@ STARTING_AT_ONCE = 64
 """Spawns on their way to the helper; each holds descriptors there, of which it has few."""
 LAST_PATIENCE = 5.0
 """Seconds in which what was killed must be gone before we stop waiting for it."""
+ANSWERS = 256 * 1024
+"""Bytes a child may write before somebody must read: a tenth off the CPU of a 1 MB answer. Linux lets a user without
+privileges have 64 MiB in all pipes together, which is 250 children."""
 KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", guard.MARKER.decode())
 """Of our environment, what Python itself may need to start, and whose child we are ourselves."""
 
@@ -341,6 +345,9 @@ def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     ours = (stdin, stdout, stderr)
     for file in ours:
         os.set_blocking(file, False)
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # the user has no more to give
+            fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, ANSWERS)
     return ours, (to_read, to_write, to_write_errors)
 
 

@@ -134,11 +134,15 @@ class Upstream:
         """Calls that wait came while a connection was ending: the next try is for them."""
         self._lies_in_the_entry = bool(server.problem)
         """It failed, and no try can help before its entry is changed."""
+        self._era: Era | None = self.memory.era
+        """The era it is spoken to in, where that is known."""
         self._legacy = False
         """It died when asked for the newer era, and is not asked again."""
         self._newest: Connection | None = None
         """The connection that is open or being opened."""
-        self.lines = Lines(self.name, events, self._open_line, start, connect=timing.connect) if start else None
+        self.lines = (
+            Lines(self.name, events, self._open_line, start, self.dispatch, connect=timing.connect) if start else None
+        )
 
     @property
     def name(self) -> str:
@@ -186,7 +190,9 @@ class Upstream:
         if self._lies_in_the_entry or self.state in (State.DISABLED, State.CLOSED, State.DRAINING):
             exchange.caller.failed(exchange, self._failure())
             return
-        wait = self._timing.connect if self.restarts == 0 else self._timing.patience
+        # One that was up and is gone counts as lost before its loss is noted: its connection is closed first.
+        first = self.restarts == 0 and self._ready_since is None
+        wait = self._timing.connect if first else self._timing.patience
         timeout = min(wait, self.server.timeout)
         if self.state is State.WAITING and self._not_before > self._loop.time() + timeout:
             exchange.caller.failed(exchange, self._failure())
@@ -284,10 +290,13 @@ class Upstream:
 
     async def drained(self) -> None:
         """Take no new calls, and return when those in flight are answered or have had their time."""
-        if self.state is not State.READY or self.connection is None:
-            return
-        self._move(Event.RETIRE)
-        await self.connection.finished_within(self._timing.drain)
+        in_use = self.lines.connections if self.lines is not None else []
+        if self.state is State.READY and self.connection is not None:
+            self._move(Event.RETIRE)
+            in_use.append(self.connection)
+        until = self._loop.time() + self._timing.drain
+        for connection in in_use:
+            await connection.finished_within(max(0.0, until - self._loop.time()))
 
     def adopt(self, other: Upstream) -> None:
         """Take over the calls that wait for another upstream, which this one replaces."""
@@ -379,7 +388,7 @@ class Upstream:
             if connection.gone.done():
                 raise connection.cause or Lost(connection.gone.result())
             self.activity = "it has not answered initialize yet"
-            info = await introduce(connection, self._capabilities.result(), self._era, timeout=self._timing.connect)
+            info = await self._introduce(connection)
             self.activity = "it has not answered its listings yet"
             listing = await read_listing(connection, info, timeout=self._timing.listing)
         except TimeoutError:
@@ -387,8 +396,7 @@ class Upstream:
         except Lost as cause:
             if connection.cause is not None:
                 raise connection.cause from cause
-            if isinstance(cause, DiedOnProbe) and not self._legacy:
-                self._legacy = True
+            if isinstance(cause, DiedOnProbe) and self.memory.era != "session":  # else it ends whatever it is asked
                 raise Lost(self._with_stderr(cause.reason), keep=True) from cause
             raise Lost(
                 self._with_stderr(cause.reason), retry_after=cause.retry_after, withdraw=cause.withdraw
@@ -405,10 +413,24 @@ class Upstream:
         self._settle()
         self._release()
 
-    @property
-    def _era(self) -> Era | None:
-        """The era it is spoken to in, where that is known."""
-        return "session" if self._legacy and self.memory.era is None else self.memory.era
+    async def _introduce(self, connection: Connection) -> Introduction:
+        """Shake hands in the era it is known to speak, which may be known no more where that ends badly.
+
+        Raises:
+            GaveUp, Lost: as `introduce` has it.
+        """
+        try:
+            info = await introduce(connection, self._capabilities.result(), self._era, timeout=self._timing.connect)
+        except DiedOnProbe:
+            self._era, self._legacy = "session", True
+            raise
+        except Lost:
+            # A server that was never reached says nothing of its era; nor does one that dies of the other question.
+            if connection.cause is None and not self._legacy:
+                self._era = None
+            raise
+        self._era = info.era
+        return info
 
     async def _open_line(self, connection: Connection) -> Channel:
         connection.channel = channel = self._dial(self.server, connection)

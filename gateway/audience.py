@@ -105,10 +105,10 @@ class Audience:
         callers = port.callers()
         if len(callers) == 1:
             return next(iter(callers))
-        return next(iter(self._members), None) if self._single and not callers else None
+        return next(iter(self._seeing(port.name)), None) if self._single and not callers else None
 
     def _seeing(self, server: str) -> list[Conversation]:
-        return [member for member in self._members if server in member.view.servers]
+        return [member for member in self._members if member.view.hears(server)]
 
     def _updated(self, server: str, params: Raw) -> None:
         uri = text(open_object(params).get("uri")) or ""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-import msgspec
 from msgspec import Raw
 
 from gateway import __version__, links
@@ -42,6 +41,7 @@ CAPABILITIES: dict[str, object] = {
     "logging": {},
 }
 INSTRUCTIONS_LIMIT = 4096
+ENDING = "the gateway is shutting down"
 OUR_METHODS = "kimi-gateway/"
 """How the gateway's own methods begin: who may not ask them asks nobody."""
 
@@ -120,22 +120,6 @@ class House:
     """Which server issued a link, by client and URI."""
 
 
-class Request(msgspec.Struct, gc=False):
-    """One request as it came, opened one level."""
-
-    id: bytes
-    key: bytes
-    """What two spellings of the same id share."""
-    method: str
-    params: Object
-    meta: Object | None
-    client: Client
-    """What whoever sent it can do."""
-
-    def string(self, name: str) -> str:
-        return string(self.params, name)
-
-
 class Conversation(ABC):
     """What one client says and hears. Fed frames by a face, writes frames through a function."""
 
@@ -149,7 +133,8 @@ class Conversation(ABC):
         """Who this is, where several conversations may be one client's."""
         self._house = house
         self._write = write
-        self._requests: dict[bytes, Exchange | None] = {}
+        self._requests: dict[bytes, Exchange] = {}
+        """All that is not answered yet, also what went to no upstream."""
         self._idle: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -191,10 +176,19 @@ class Conversation(ABC):
         """The client is gone: nothing of its work goes on."""
         self._closed = True
         for exchange in list(self._requests.values()):
-            if exchange is not None and exchange.port is not None:
+            if exchange.port is not None:
                 exchange.port.cancel(exchange, {"reason": quote("the client disconnected")})
         self._requests.clear()
         self._house.upstreams.forget(self)
+
+    def abandon(self) -> None:
+        """What is still in flight will not be waited for: upstreams are told, and so is the client, if it reads."""
+        for exchange in list(self._requests.values()):
+            if exchange.port is not None:
+                exchange.port.cancel(exchange, {"reason": quote(ENDING)})
+                sent = exchange.upstream_id > 0
+                failure = Failure(exchange.server, ENDING, may_have_executed=sent, code=errors.SHUTDOWN)
+                self.failed(exchange, failure)
 
     def awaits(self, key: bytes) -> bool:
         """Whether this request of the client's will still be answered."""
@@ -206,9 +200,7 @@ class Conversation(ABC):
 
     def cancel(self, key: bytes, words: Object) -> None:
         """The client has lost interest in one of its requests."""
-        if key not in self._requests:
-            return
-        exchange = self._requests.pop(key)
+        exchange = self._requests.pop(key, None)
         if exchange is not None and exchange.port is not None:
             exchange.port.cancel(exchange, words)
 
@@ -221,15 +213,15 @@ class Conversation(ABC):
         if key in self._requests:
             self._write(error(id, _in_use()))
             return
-        self._requests[key] = None
+        asked = self._requests[key] = Exchange(self, id, frame.method or "", {}, key)
         try:
-            self._request(id, key, frame.method or "", frame.params)
+            self._request(asked, frame.params)
         except Malformed as malformed:
             self._refuse(id, malformed.code, malformed.message, malformed.data)
 
     @abstractmethod
-    def _request(self, id: bytes, key: bytes, method: str, params: Raw) -> None:
-        """Take one request, by the rules of its era."""
+    def _request(self, asked: Exchange, params: Raw) -> None:
+        """Open one request, by the rules of its era, and take it."""
 
     def _told(self, frame: Frame) -> None:
         handler = self.NOTIFICATIONS.get(frame.method or "")
@@ -247,13 +239,13 @@ class Conversation(ABC):
 
     # Requests that both eras have, one method each
 
-    def _list(self, kind: Kind, request: Request) -> None:
-        if "cursor" in request.params:
+    def _list(self, kind: Kind, asked: Exchange) -> None:
+        if "cursor" in asked.params:
             raise Malformed(errors.INVALID_PARAMS, "Invalid params: unknown cursor, listings have one page")
 
         def answer() -> None:
-            if request.key in self._requests:
-                self._reply(request.id, self._listed(kind, self.view.array(kind)))
+            if self._requests.get(asked.key) is asked:
+                self._reply(asked.id, self._listed(kind, self.view.array(kind)))
 
         self._house.upstreams.when_settled(answer)
 
@@ -261,59 +253,58 @@ class Conversation(ABC):
     def _listed(self, kind: Kind, array: bytes) -> bytes:
         """The result of a list, by the rules of its era."""
 
-    def list_tools(self, request: Request) -> None:
-        self._list("tools", request)
+    def list_tools(self, asked: Exchange) -> None:
+        self._list("tools", asked)
 
-    def list_prompts(self, request: Request) -> None:
-        self._list("prompts", request)
+    def list_prompts(self, asked: Exchange) -> None:
+        self._list("prompts", asked)
 
-    def list_resources(self, request: Request) -> None:
-        self._list("resources", request)
+    def list_resources(self, asked: Exchange) -> None:
+        self._list("resources", asked)
 
-    def list_templates(self, request: Request) -> None:
-        self._list("templates", request)
+    def list_templates(self, asked: Exchange) -> None:
+        self._list("templates", asked)
 
-    def call_tool(self, request: Request) -> None:
-        self._by_name("tools", "tool", request)
+    def call_tool(self, asked: Exchange) -> None:
+        self._by_name("tools", "tool", asked)
 
-    def get_prompt(self, request: Request) -> None:
-        self._by_name("prompts", "prompt", request)
+    def get_prompt(self, asked: Exchange) -> None:
+        self._by_name("prompts", "prompt", asked)
 
-    def _by_name(self, kind: Kind, noun: str, request: Request) -> None:
-        name = string(request.params, "name")
-
-        def forward(route: Route) -> None:
-            request.params["name"] = route.raw
-            self._send(route.server, request, route.name)
-
+    def _by_name(self, kind: Kind, noun: str, asked: Exchange) -> None:
+        name = string(asked.params, "name")
         route = self.view.routes[kind].get(name)
         if route is not None:  # by far the most frequent: no detour
-            forward(route)
+            self._forward(asked, route)
             return
         self._found(
-            request,
+            asked,
             lambda: self.view.find(kind, name),
-            forward,
-            lambda: self._refuse(request.id, errors.INVALID_PARAMS, f"Unknown {noun}: {name}"),
+            lambda found: self._forward(asked, found),
+            lambda: self._refuse(asked.id, errors.INVALID_PARAMS, f"Unknown {noun}: {name}"),
         )
 
-    def read(self, request: Request) -> None:
-        self._by_uri(request)
+    def _forward(self, asked: Exchange, route: Route) -> None:
+        asked.params["name"] = route.raw
+        self._send(route.server, asked, route.name)
 
-    def _by_uri(self, request: Request, then: Callable[[Route], None] = lambda _: None) -> None:
+    def read(self, asked: Exchange) -> None:
+        self._by_uri(asked)
+
+    def _by_uri(self, asked: Exchange, then: Callable[[Route], None] = lambda _: None) -> None:
         """Send it to whoever has this resource, and tell who that is."""
-        uri = request.string("uri")
+        uri = string(asked.params, "uri")
 
         def forward(route: Route) -> None:
-            request.params["uri"] = route.raw
+            asked.params["uri"] = route.raw
             then(route)
-            self._send(route.server, request)
+            self._send(route.server, asked)
 
-        self._found(request, lambda: self._resource(uri), forward, lambda: self._missing(request.id, uri))
+        self._found(asked, lambda: self._resource(uri), forward, lambda: self._missing(asked.id, uri))
 
     def _found(
         self,
-        request: Request,
+        asked: Exchange,
         find: Callable[[], Route | None],
         forward: Callable[[Route], None],
         missing: Callable[[], None],
@@ -325,7 +316,7 @@ class Conversation(ABC):
             return
 
         def late() -> None:
-            if request.key not in self._requests:
+            if self._requests.get(asked.key) is not asked:
                 return
             try:
                 found = find()
@@ -334,7 +325,7 @@ class Conversation(ABC):
                 else:
                     forward(found)
             except Malformed as malformed:
-                self._refuse(request.id, malformed.code, malformed.message, malformed.data)
+                self._refuse(asked.id, malformed.code, malformed.message, malformed.data)
 
         self._house.upstreams.when_settled(late)
 
@@ -349,8 +340,8 @@ class Conversation(ABC):
             return Route(issuer, uri, quote(uri))
         return view.find_resource(uri)
 
-    def complete(self, request: Request) -> None:
-        reference = open_object(request.params.get("ref", b""))
+    def complete(self, asked: Exchange) -> None:
+        reference = open_object(asked.params.get("ref", b""))
         key, kind = ("name", "prompts") if "name" in reference else ("uri", "templates")
         name = string(reference, key)
 
@@ -360,51 +351,38 @@ class Conversation(ABC):
 
         def forward(route: Route) -> None:
             reference[key] = route.raw
-            request.params["ref"] = Raw(seal(reference))
-            self._send(route.server, request)
+            asked.params["ref"] = Raw(seal(reference))
+            self._send(route.server, asked)
 
         def missing() -> None:
-            self._refuse(request.id, errors.INVALID_PARAMS, f"Invalid params: unknown reference {name}")
+            self._refuse(asked.id, errors.INVALID_PARAMS, f"Invalid params: unknown reference {name}")
 
-        self._found(request, find, forward, missing)
+        self._found(asked, find, forward, missing)
 
-    def _vendor(self, request: Request, params: Raw) -> None:
+    def _vendor(self, asked: Exchange) -> None:
         """A method that is not MCP's: ours, or the only upstream's."""
-        own = self._house.answers.get(request.method)
+        own = self._house.answers.get(asked.method)
         if own is not None:
-            self._reply(request.id, own())
+            self._reply(asked.id, own())
             return
-        server = self._only_upstream() if not request.method.startswith(OUR_METHODS) else None
+        server = self._only_upstream() if not asked.method.startswith(OUR_METHODS) else None
         if server is None:
-            self._refuse(request.id, errors.METHOD_NOT_FOUND, f"Method not found: {request.method}")
+            self._refuse(asked.id, errors.METHOD_NOT_FOUND, f"Method not found: {asked.method}")
             return
-        self._send(server, request, bare=not params)
+        self._send(server, asked)
 
     def _only_upstream(self) -> str | None:
         """The one a vendor's method can be meant for."""
         snapshot = self._house.registry.snapshot
         others = [name for name in snapshot.policy.servers if name != "kimi"]
-        if len(others) != 1 or (others[0] in snapshot.shelves and others[0] not in self.view.servers):
+        if len(others) != 1 or not self.view.hears(others[0]):
             return None
         return others[0]
 
-    def _send(self, server: str, request: Request, tool: str = "", *, bare: bool = False) -> None:
-        """Make an exchange of it; `bare` keeps a request that came without params without them."""
-        meta = request.meta
-        exchange = Exchange(
-            self,
-            request.id,
-            request.method,
-            NOTHING if bare else request.params,
-            request.key,
-            meta,
-            None if meta is None else meta.get("progressToken"),
-            server,
-            tool,
-            request.client,
-        )
-        self._requests[request.key] = exchange
-        self._house.upstreams.dispatch(server, exchange)
+    def _send(self, server: str, asked: Exchange, tool: str = "") -> None:
+        asked.server = server
+        asked.tool = tool
+        self._house.upstreams.dispatch(server, asked)
 
     # Notifications that both eras have
 
@@ -476,7 +454,7 @@ class Conversation(ABC):
         return None
 
     def in_flight(self, port: Port) -> list[Exchange]:
-        return [exchange for exchange in self._requests.values() if exchange is not None and exchange.port is port]
+        return [exchange for exchange in self._requests.values() if exchange.port is port]
 
     @abstractmethod
     def asked(self, question: Question, exchange: Exchange | None) -> None:

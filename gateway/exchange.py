@@ -58,8 +58,7 @@ class Port(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(msgspec.Struct, frozen=True, gc=False):
     """What whoever asks has said of itself, as JSON text."""
 
     capabilities: bytes = b"{}"
@@ -105,14 +104,16 @@ class Caller(Protocol):
 
 
 class Exchange(msgspec.Struct, eq=False):
-    """A request in flight: an object handed from the client's reader to the upstream's and back, never a task."""
+    """A request, opened one level: handed from the client's reader to the upstream's and back, never a task."""
 
     caller: Caller
     id: bytes
     method: str
-    params: Object | Raw
+    params: Object
     key: bytes = b""
     """What the caller keeps it under: its id, however that was spelled."""
+    bare: bool = False
+    """It came without params, and goes without."""
     meta: Object | None = None
     token: Raw | None = None
     server: str = ""
@@ -132,9 +133,7 @@ class Exchange(msgspec.Struct, eq=False):
 
     def begin(self, now: float, timeout: float) -> None:
         """Start the clock."""
-        self.started = now
-        self.timeout = timeout
-        self.deadline = now + timeout
+        self.started, self.timeout, self.deadline = now, timeout, now + timeout
 
     def extend(self, now: float, longest: float) -> None:
         """Progress moves the deadline, but never past `longest` after the start."""

@@ -13,11 +13,11 @@ from msgspec import Raw
 
 from gateway.exchange import Caller, Exchange, Failure, Port, Question, refusal
 from gateway.protocol import errors
-from gateway.protocol.frames import Frame, Object, encode, quote, seal
+from gateway.protocol.frames import Frame, Malformed, Object, encode, quote, seal
 from gateway.protocol.versions import Era
 
 OURS = "kimi-gateway."
-"""How each `requestState` of ours begins: any other is an upstream's and none of our business."""
+"""How each `requestState` of ours begins, for whoever reads a log; a gateway behind this one issues its own."""
 PATIENCE = 600.0
 """Seconds a client has for its retry."""
 LIMIT = 10_000
@@ -38,7 +38,7 @@ class Parked:
     def __init__(self, exchange: Exchange, party: Hashable) -> None:
         self.exchange = exchange
         self.party = party
-        self.digest = digest(exchange.params if isinstance(exchange.params, dict) else {})
+        self.digest = digest(exchange.params)
         self.timer: Timer | None = None
         self.asked_for: dict[str, Question] = {}
         """What the client was asked, by the key it answers under."""
@@ -64,13 +64,13 @@ class Parked:
         self.waiting = []
         return seal(requests)
 
-    def resume(self, caller: Caller, id: bytes, key: bytes, token: Raw | None, responses: Object) -> None:
+    def resume(self, retry: Exchange, responses: Object) -> None:
         """The client is back under a new id: hand it what has happened, and the upstream what it says."""
         exchange = self.exchange
-        exchange.caller, exchange.id, exchange.key, exchange.token = caller, id, key, token
+        exchange.caller, exchange.id, exchange.key, exchange.token = retry.caller, retry.id, retry.key, retry.token
         exchange.resume(monotonic())
         if self._outcome is not None:
-            self._outcome(caller)
+            self._outcome(retry.caller)
             return
         questions = [*self.waiting]
         for name, question in self.asked_for.items():
@@ -147,6 +147,10 @@ class Parking:
         parked.timer = self._later(self._patience, lambda: self._expire(state))
         return encode({"resultType": "input_required", "inputRequests": Raw(asked), "requestState": state})
 
+    def holds(self, state: str) -> bool:
+        """Whether this state is one of ours: any other is an upstream's and none of our business."""
+        return state in self._parked
+
     def claim(self, state: str, party: Hashable, server: str, method: str, params: Object) -> Parked | None:
         """The call a retry is about, once; `None` for any other caller, method or arguments."""
         parked = self._parked.get(state)
@@ -173,6 +177,11 @@ class Parking:
             if parked.timer is not None:
                 parked.timer.cancel()
             parked.drop(reason)
+
+
+def unknown_state() -> Malformed:
+    """What a retry of a call gets that waits nowhere, or not for this client."""
+    return Malformed(errors.INVALID_PARAMS, "Invalid params: requestState is unknown or has expired")
 
 
 def digest(params: Object) -> bytes:

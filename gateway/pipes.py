@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import stat
 from collections import deque
 from collections.abc import Callable
@@ -14,8 +15,8 @@ CHUNK = 64 * 1024
 PIECE = 4096
 """Bytes below which what comes of a long line is put together at once, so that many small pieces stay small."""
 NEWLINE = ord("\n")
-ATOMIC = 4096
-"""Bytes that a pipe takes whole or not at all."""
+EARLY = 8192
+"""Bytes that do not wait for the end of a turn: the other side can begin with them meanwhile."""
 KEPT = 4096
 """Bytes kept of each end of a line that is over the limit: enough to find the id in it."""
 
@@ -168,12 +169,13 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._turn = _turns.setdefault(self._loop, Turn())
         self._queue: deque[tuple[object, bytes]] = deque()
-        self._current: tuple[tuple[object, ...], bytes | memoryview] | None = None
-        """Whose lines are being written, and what is left of them."""
-        self._begun = False
-        """Some of the current line is written."""
+        """Lines of which nothing is written, and whose they are."""
+        self._rest: tuple[object, memoryview] | None = None
+        """What is left of a line that is begun, without its newline, and whose it is."""
         self._unsent: list[object] = []
         """Whose lines were not begun when the descriptor broke."""
+        self._unread: list[bytes] = []
+        """What stood in the pipe when it broke."""
         self._open = True
         self._waiting = False
         self._scheduled = False
@@ -186,7 +188,11 @@ class Writer:
             return
         self._queue.append((owner, line))
         self.queued += len(line) + 1
-        if not self._scheduled and not self._waiting:
+        if self._waiting:
+            return
+        if self.queued > EARLY:
+            self.flush()
+        elif not self._scheduled:
             self._scheduled = True
             if self._turn.running:
                 self._turn.remember(self)
@@ -207,7 +213,11 @@ class Writer:
 
     def is_writing(self, owner: object) -> bool:
         """Whether a line of this owner's is begun and not finished."""
-        return self._begun and self._current is not None and owner in self._current[0]
+        return self._rest is not None and self._rest[0] is owner
+
+    def unread(self) -> list[bytes]:
+        """The lines that were written and that nobody has read, nor ever will."""
+        return _left_in(self.fd) if self._open else self._unread
 
     async def flushed(self) -> None:
         """Return when all is written or the descriptor is gone."""
@@ -227,7 +237,7 @@ class Writer:
             self._waiting = False
         self._open = False
         self._queue.clear()
-        self._current = None
+        self._rest = None
         self._wake()
 
     def flush(self) -> None:
@@ -238,8 +248,8 @@ class Writer:
         try:
             blocked = self._write()
         except OSError as error:
-            current = self._current[0] if self._current is not None and not self._begun else ()
-            self._unsent += [*current, *(owner for owner, _ in self._queue)]
+            self._unsent += [owner for owner, _ in self._queue]
+            self._unread = self.unread()
             self.close()
             self._broken(error)
             return
@@ -256,39 +266,48 @@ class Writer:
 
     def _write(self) -> bool:
         """Write what is queued; true if the descriptor takes no more for now."""
-        while self._current is not None or self._queue:
-            if self._current is None:
-                self._current, self._begun = self._gather(), False
-            owners, data = self._current
+        while self._rest is not None or self._queue:
             try:
-                written = os.write(self.fd, data)
+                written = os.writev(self.fd, self._gather())
             except (BlockingIOError, InterruptedError):
                 return True
             self.queued -= written
-            if written < len(data):
-                self._current, self._begun = (owners, memoryview(data)[written:]), True
+            self._strike(written)
+            if self._rest is not None:
                 return True
-            self._current = None
         return False
 
-    def _gather(self) -> tuple[tuple[object, ...], bytes]:
-        """The next line, or several small ones at once; those with owners only as far as a pipe takes them whole."""
-        owner, line = self._queue.popleft()
-        if not self._queue:
-            return (owner,), line + b"\n"
-        owners, lines = [owner], [line]
-        size, owned = len(line) + 1, owner is not None
-        while self._queue:
-            owner, line = self._queue[0]
-            owned = owned or owner is not None
-            size += len(line) + 1
-            if size > (ATOMIC if owned else CHUNK):
-                break
-            self._queue.popleft()
-            owners.append(owner)
-            lines.append(line)
+    def _gather(self) -> tuple[bytes | memoryview, ...]:
+        """What is written next: the rest of a line, or lines as far as a pipe holds them; they stay where they are."""
+        if self._rest is not None:
+            return self._rest[1], b"\n"
+        if self.queued <= CHUNK:
+            lines = [line for _, line in self._queue]
+        else:
+            lines, size = list[bytes](), 0
+            for _, line in self._queue:
+                size += len(line) + 1
+                if lines and size > CHUNK:
+                    break
+                lines.append(line)
+        if len(lines) == 1:
+            return lines[0], b"\n"  # not joined: it may be large
         lines.append(b"")
-        return tuple(owners), b"\n".join(lines)
+        return (b"\n".join(lines),)
+
+    def _strike(self, written: int) -> None:
+        """Take away what is written; a line that is written in part has begun."""
+        if not self.queued:
+            self._rest = None
+            self._queue.clear()
+            return
+        while written:
+            owner, line = self._rest or self._queue.popleft()
+            self._rest = None
+            if written <= len(line):
+                self._rest = owner, memoryview(line)[written:]
+                return
+            written -= len(line) + 1
 
     def _wait(self, wait: bool) -> None:
         if wait:
@@ -303,6 +322,27 @@ def own(fd: int) -> int:
     copy = os.dup(fd)
     os.set_blocking(copy, False)
     return copy
+
+
+def _left_in(fd: int) -> list[bytes]:
+    """The whole lines in a pipe of which no reader is left. Where the system does not let us look, none."""
+    readers = select.poll()
+    readers.register(fd, 0)
+    if not any(event & select.POLLERR for _, event in readers.poll(0)):
+        return []
+    pieces: list[bytes] = []
+    try:
+        again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        while data := os.read(again, CHUNK):
+            pieces.append(data)
+    except OSError:
+        pass  # empty, and we are its writer still
+    finally:
+        os.close(again)
+    return b"".join(pieces).split(b"\n")[:-1]
 
 
 def _pollable(fd: int) -> bool:

@@ -101,13 +101,16 @@ class View:
 
     def __init__(self, shelves: Iterable[Shelf], filter: ToolFilter, *, single: bool = False) -> None:
         self._single = single
+        self._filter = filter
+        self._hidden: set[str] = set()
+        """Servers that have listed what they offer, and may not be seen."""
         self.routes: dict[Kind, dict[str, Route]] = {kind: {} for kind in KINDS}
         self.hidden: dict[str, Hidden] = {}
         self.servers: dict[str, Shelf] = {}
         self.renamed: set[str] = set()
         """Servers that own a URI we had to rename."""
         self._arrays: dict[Kind, bytes] = {}
-        encoded: dict[Kind, list[bytes]] = {kind: [] for kind in KINDS}
+        encoded: dict[Kind, list[tuple[str, bytes]]] = {kind: [] for kind in KINDS}
         taken: dict[Kind, dict[str, str]] = {"resources": {}, "templates": {}}
         for shelf in shelves:
             shown = self._shown(shelf, filter)
@@ -115,22 +118,28 @@ class View:
                 for item in getattr(shelf, kind):
                     taken[kind].setdefault(item.name, shelf.server)
             if not filter.visible(shelf.server, [(item.name, item.read_only) for item in shelf.tools]):
+                self._hidden.add(shelf.server)
                 continue
             self.servers[shelf.server] = shelf
             for item in shown:
                 self._route("tools", shelf.server, item)
-                encoded["tools"].append(item.encoded)
+                encoded["tools"].append((item.wire, item.encoded))
             for item in shelf.prompts:
                 self._route("prompts", shelf.server, item)
-                encoded["prompts"].append(item.encoded)
+                encoded["prompts"].append((item.wire, item.encoded))
             for kind in ("resources", "templates"):
                 for item in getattr(shelf, kind):
                     encoded[kind].append(self._place(kind, shelf.server, item, taken[kind][item.name]))
-        self._arrays = {kind: b"[" + b",".join(items) + b"]" for kind, items in encoded.items()}
+        # By what the client reads, not by server: `s10__x` comes before `s1__x`.
+        self._arrays = {kind: b"[" + b",".join(item for _, item in sorted(encoded[kind])) + b"]" for kind in KINDS}
 
     def array(self, kind: Kind) -> bytes:
         """The JSON array of a list's answer."""
         return self._arrays[kind]
+
+    def hears(self, server: str) -> bool:
+        """Whether what a server says may be heard; one that has not listed anything yet is judged by its name."""
+        return server in self.servers or (server not in self._hidden and self._filter.visible(server, ()))
 
     def find(self, kind: Kind, name: str) -> Route | None:
         return self.routes[kind].get(name)
@@ -220,17 +229,18 @@ class View:
         self.routes[kind][item.wire] = route
         self.routes[kind].setdefault(canonical(server, item.name), route)
 
-    def _place(self, kind: Kind, server: str, item: Item, owner: str) -> bytes:
+    def _place(self, kind: Kind, server: str, item: Item, owner: str) -> tuple[str, bytes]:
+        """Make it reachable, and tell the URI and the text it is listed with."""
         route = Route(server, item.name, quote(item.name))
         if owner == server:
             self.routes[kind][item.name] = route
-            return item.original
+            return item.name, item.original
         self.renamed.add(server)
         uri = gateway_uri(server, item.name)
         self.routes[kind][uri] = route
         opened = open_object(item.original)
         opened["uri" if kind == "resources" else "uriTemplate"] = quote(uri)
-        return seal(opened)
+        return uri, seal(opened)
 
 
 class Snapshot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from typing import Protocol
 
 from gateway.pipes import Lines, Reader, Writer, own
@@ -73,28 +74,26 @@ class StdioFace:
 
     def _arrived(self, data: bytes | None) -> None:
         if data is None:
-            if rest := self._lines.rest():
-                self._line(rest)
+            self._take([self._lines.rest()])
             self._end("the client closed its side")
             return
         lines, over = self._lines.feed(data)
-        for line in lines:
-            self._line(line)
+        self._take(lines)
         for _ in over:
             assert self.talk is not None
             size = self._limit // (1024 * 1024)
             self.talk.malformed(Malformed(INVALID_REQUEST, f"Invalid Request: over the size limit of {size} MiB"))
 
-    def _line(self, line: bytes) -> None:
-        talk = self.talk
-        if talk is None or not line or line.isspace():
-            return
-        try:
-            message = decode(line)
-        except Malformed as malformed:
-            talk.malformed(malformed)
-        else:
-            talk.receive(message)
+    def _take(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            assert self.talk is not None
+            try:
+                message = decode(line)
+            except Malformed as malformed:
+                if line.strip():
+                    self.talk.malformed(malformed)
+            else:
+                self.talk.receive(message)
 
     def _drained(self) -> None:
         if self._reader is not None:

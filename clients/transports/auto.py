@@ -68,12 +68,13 @@ class AutoChannel:
             GaveUp: the older one cannot be had as configured.
             Lost: neither is there.
         """
-        self._older = SseChannel(self._server, self._receiver, limit=self._limit)
+        older = SseChannel(self._server, self._receiver, limit=self._limit)
         try:
-            await self._older.open(self._project)
-        except Lost as cause:
-            if cause.retry_after is not None:
+            await older.open(self._project)
+        except BaseException as cause:
+            await older.close()
+            if not isinstance(cause, Lost) or cause.retry_after is not None:
                 raise
             raise Lost(f"speaks neither Streamable HTTP ({words}) nor SSE ({cause.reason}) at its url") from cause
-        self._channel = self._older
-        self._older.send(frame, exchange)
+        self._channel = self._older = older
+        older.send(frame, exchange)

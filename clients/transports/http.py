@@ -35,6 +35,8 @@ ASIDE = 60.0
 GRACE = 1.0
 """Seconds that requests have to meet the end of a session that one of them met."""
 PAUSE = 1.0
+SHORTEST_PAUSE = 0.1
+"""What a server may ask for; one that asks for none would have us turn in a circle."""
 LONGEST_PAUSE = 30.0
 
 _BROKEN = (aiohttp.ClientError, OSError, TimeoutError, web.Undecodable)
@@ -303,6 +305,8 @@ class HttpChannel:
             self._expire(id)
         elif id is None:
             logger.debug("%s: %s to a message without an answer", self._server.name, web.status_words(status))
+        elif self._rejected is not None and message.method == methods.INITIALIZE and _hints_at_older(status, refusal):
+            await self._fall_back(message, id, self._said(status, body), refusal)
         elif refusal is not None:
             self._receive(error(b"%d" % id, refusal), id)
         elif message.method == methods.DISCOVER and status not in (408, 429) and status < 500:
@@ -310,12 +314,20 @@ class HttpChannel:
             self._receive(error(b"%d" % id, words), id)
         elif status in (429, 503) and not self.version:
             self._lose(Lost(self._said(status, body), retry_after=pause))
-        elif self._rejected is not None and message.method == methods.INITIALIZE and status in (400, 404, 405):
-            assert message.exchange is not None
-            await self._rejected(self._said(status, body), message.frame, message.exchange)
         else:
             words = self._said(status, body) + (f" (to be tried again after {pause:g} s)" if pause else "")
             self._undelivered(message, words, sent=status >= 500)
+
+    async def _fall_back(self, message: Message, id: int, words: str, refusal: Raw | None) -> None:
+        """Try the older transport; where there is none, a refusal in the protocol's own words counts as the answer."""
+        assert message.exchange is not None and self._rejected is not None
+        try:
+            async with asyncio.timeout(web.CONNECT if refusal is not None else None):
+                await self._rejected(words, message.frame, message.exchange)
+        except (Lost, TimeoutError):
+            if refusal is None:
+                raise
+            self._receive(error(b"%d" % id, refusal), id)
 
     # Streams
 
@@ -350,7 +362,7 @@ class HttpChannel:
             return
         pause = PAUSE
         while message.id in self._outbox.requests:
-            await asyncio.sleep(events.retry if events.retry is not None else pause)
+            await asyncio.sleep(_pause(events, pause))
             events.restart()
             before = events.last_id
             async with await self._ask("GET", self._listening_headers(events)) as response:
@@ -396,7 +408,7 @@ class HttpChannel:
             except _BROKEN as failure:
                 logger.debug("%s: %s", self._server.name, _words(failure))
             pause = PAUSE if self._loop.time() - began > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
-            await asyncio.sleep(after if after is not None else events.retry if events.retry is not None else pause / 2)
+            await asyncio.sleep(after if after is not None else _pause(events, pause / 2))
             events.restart()
         self._listening = False
 
@@ -451,6 +463,11 @@ class HttpChannel:
             self._receiver.lost(cause.reason, cause)
 
 
+def _pause(events: Events, otherwise: float) -> float:
+    """Seconds before a stream is asked for again."""
+    return max(events.retry, SHORTEST_PAUSE) if events.retry is not None else otherwise
+
+
 def _is_nobodys(frame: Frame) -> bool:
     """An error that could not name the request it is for: on that request's own stream it need not."""
     return bool(frame.error) and frame.method is None and frame.id in (b"", b"null")
@@ -463,6 +480,15 @@ def _error_in(body: bytes) -> Raw | None:
     except Malformed:
         return None
     return frame.error if isinstance(frame, Frame) and frame.error else None
+
+
+def _hints_at_older(status: int, refusal: Raw | None) -> bool:
+    """Whether `initialize` may have met a server of the older transport, whose errors may be JSON-RPC too."""
+    try:
+        code = bytes(open_object(refusal).get("code", b"")) if refusal is not None else b""
+    except Malformed:
+        code = b""
+    return status in (400, 404, 405) and code != b"%d" % errors.UNSUPPORTED_VERSION
 
 
 def _means_expired(status: int, refusal: Raw | None) -> bool:

@@ -221,8 +221,9 @@ class SseChannel:
         if status in (401, 403):
             raise web.needs_auth(status, response.headers.get("www-authenticate"))
         if status in (404, 410):
-            # The stream lives, but its session does not: only a new stream helps.
-            raise Lost(f"does not know its own session any more ({self._said(status, body)})")
+            # The stream lives, but its session does not: only a new stream helps, and the message was not executed.
+            self._expire(message)
+            return
         try:
             refusal = decode(body)
         except Malformed:
@@ -259,6 +260,11 @@ class SseChannel:
         if message.begun:
             self._undelivered(message, cause.reason, sent=True)
         self._lose(cause)
+
+    def _expire(self, message: Message) -> None:
+        if not self._over:
+            self._over = True
+            self._receiver.expired(() if message.id is None else (message.id,))
 
     def _lose(self, cause: Lost | GaveUp) -> None:
         if self._over:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from clients.causes import GaveUp, Lost
@@ -13,7 +13,7 @@ from clients.transports.channel import Noise, Receiver
 from configs.models import Server
 from gateway.exchange import Exchange
 from gateway.pipes import Lines, Reader, Writer
-from gateway.protocol.frames import Malformed, decode
+from gateway.protocol.frames import Frame, Malformed, decode
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 STDERR_KEPT = 8192
@@ -52,6 +52,8 @@ class StdioChannel:
         self._reader: Reader | None = None
         self._errors: Reader | None = None
         self._writer: Writer | None = None
+        self._unread: set[bytes] = set()
+        """Requests, by id, that it was sent and ended without having read."""
         self._silent = False
         self._over = False
         self._loop = asyncio.get_running_loop()
@@ -116,7 +118,9 @@ class StdioChannel:
             self._lose("stopped reading: its input is full")
 
     def withdraw(self, exchange: Exchange) -> bool:
-        return self._writer is not None and self._writer.withdraw(exchange)
+        if self._writer is None:
+            return False
+        return self._writer.withdraw(exchange) or b"%d" % exchange.upstream_id in self._unread
 
     def is_writing(self, exchange: Exchange) -> bool:
         return self._writer is not None and self._writer.is_writing(exchange)
@@ -142,13 +146,12 @@ class StdioChannel:
             return
         lines, over = self._lines.feed(data)
         for line in lines:
-            if line.isspace() or not line:
-                continue
             try:
                 message = decode(line)
             except Malformed:
-                self.noise.note(line)
-                self._receiver.garbled(line)
+                if line.strip():
+                    self.noise.note(line)
+                    self._receiver.garbled(line)
                 continue
             self._receiver.receive(message)
         for head, tail in over:
@@ -181,7 +184,20 @@ class StdioChannel:
     def _lose(self, reason: str) -> None:
         if not self._over:
             self._over = True
+            if self._writer is not None:
+                self._unread = set(_requests(self._writer.unread()))
             self._receiver.lost(reason)
+
+
+def _requests(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The ids of the requests among these lines; the first may be the end of one only, which is no frame."""
+    for line in lines:
+        try:
+            frame = decode(line)
+        except Malformed:
+            continue
+        if isinstance(frame, Frame) and frame.method is not None and frame.id:
+            yield bytes(frame.id)
 
 
 def exit_words(code: int) -> str:

@@ -154,12 +154,30 @@ def retry_after(value: str | None) -> float | None:
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for this address, and none for our own machine."""
+    """The proxy that the environment names for this address, and none for our own machine.
+
+    Raises:
+        GaveUp: it is none that we can speak to.
+    """
     scheme, host, port = origin(url)
     if is_loopback(host) or urllib.request.proxy_bypass(f"{host}:{port}"):
         return None
     proxies = urllib.request.getproxies()
-    return proxies.get(scheme) or proxies.get("all")
+    named = proxies.get(scheme) or proxies.get("all")
+    if not named:
+        return None
+    proxy = named if "://" in named else f"http://{named}"  # curl takes it so, and people write it so
+    kind = proxy.partition("://")[0].lower()
+    try:
+        usable = kind in ("http", "https") and bool(origin(proxy)[1])
+    except ValueError:
+        usable = False
+    if not usable:
+        raise GaveUp(
+            f"the environment names a proxy for it that is no HTTP proxy ({kind})",
+            f"Set {scheme}_proxy to the address of an HTTP proxy, or name {host} in no_proxy.",
+        )
+    return proxy
 
 
 def is_loopback(host: str) -> bool:

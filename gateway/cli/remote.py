@@ -42,6 +42,8 @@ def ask(running: Running) -> Report:
     if address.scheme != "http" or not address.hostname:
         raise Unreachable(f"{running.url} is no address of a gateway on this machine")
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=PATIENCE)
+    # The one name that every gateway answers to: the address it serves on need not be among its hosts.
+    headers["Host"] = f"localhost:{address.port or http.client.HTTP_PORT}"
     try:
         connection.request("POST", address.path or "/", json.dumps(body), headers)
         answer = connection.getresponse()

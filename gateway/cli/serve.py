@@ -63,6 +63,7 @@ async def serve(config: Config, options: argparse.Namespace, source: int, sink: 
             for conversation in talks:
                 conversation.conclude()
                 await conversation.finished_within(GRACE)
+                conversation.abandon()
                 gateway.audience.leave(conversation)
                 conversation.close()
     # Only now: who called when we were told to stop has been told so.

@@ -32,6 +32,12 @@ from servers.http.sessions import Limits
 logger = logging.getLogger("kimi_gateway")
 TOKEN = "KIMI_GATEWAY_TOKEN"
 HOST, PORT = "127.0.0.1", 8765
+ALWAYS = ("127.0.0.1", "::1")
+"""Addresses whose names are welcome without being named."""
+HINT = (
+    "requests that name another host than 127.0.0.1, localhost or [::1] are answered 421 until gateway.http.hosts in"
+    ' ~/.kode.json names it, like ["gateway.example.com"]'
+)
 CAPABILITIES = b'{"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}}}'
 """All that the gateway can relay: a question that the asking client cannot answer is refused on its behalf."""
 
@@ -120,6 +126,8 @@ async def serve(config: Config, options: argparse.Namespace, listener: socket.so
         with running_file.announced(note, config.project, url, secret or ""):
             async with serving(endpoint, listener):
                 logger.info("serving %s", url)
+                if host not in ALWAYS and not config.http.hosts:
+                    logger.warning(HINT)
                 aside = [
                     asyncio.ensure_future(greeting(gateway, url, secret, options.profile)),
                     asyncio.ensure_future(follow(gateway, options, reload)),

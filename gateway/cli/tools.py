@@ -95,7 +95,7 @@ def _rows(gateway: Gateway, profile: str | None) -> list[Row]:
         for item in shelf.tools:
             name = canonical(server, item.name)
             rows.append(Row(name, item, str(view.hidden[name]) if name in view.hidden else None))
-    return rows
+    return sorted(rows, key=lambda row: row.name)
 
 
 def _wanted(row: Row, options: argparse.Namespace) -> bool:

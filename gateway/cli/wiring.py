@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -127,6 +128,8 @@ def log_to_stderr(level: int) -> None:
 
 def run_loop(main: Coroutine[object, object, T]) -> T:
     """Run on uvloop where it exists."""
+    # Nearly all that a call allocates ends with it; looking for cycles after every 700 objects cost 5 % of each.
+    gc.set_threshold(20_000, 10, 10)
     try:
         import uvloop
     except ImportError:

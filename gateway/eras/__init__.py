@@ -18,7 +18,11 @@ class Dialect(Protocol):
     """A request that any server of this era answers."""
 
     def frame(self, exchange: Exchange, id: int) -> bytes:
-        """The request as the upstream gets it, under our id, which is also the progress token."""
+        """The request as the upstream gets it, under our id, which is also the progress token.
+
+        Raises:
+            Malformed: it is none that a server of this era could understand.
+        """
         ...
 
     def answered(self, exchange: Exchange, result: Raw) -> None:

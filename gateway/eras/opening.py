@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gateway.conversation import Conversation, House, Write
 from gateway.eras.session import SessionConversation
-from gateway.eras.stateless import StatelessConversation, envelope, speaks
+from gateway.eras.stateless import StatelessConversation, check_envelope, speaks
 from gateway.protocol import errors, methods
 from gateway.protocol.frames import Frame, Malformed, error, open_object
 
@@ -38,7 +38,7 @@ class Opening:
 
     def _receive_stateless(self, frame: Frame) -> None:
         try:
-            envelope(open_object(frame.params))
+            check_envelope(open_object(open_object(frame.params).get("_meta", b"")))
         except Malformed as malformed:
             # Refused, and nothing decided: a client that only knows other versions may still say `initialize`.
             payload = errors.error_object(malformed.code, malformed.message, malformed.data)

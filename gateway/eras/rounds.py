@@ -34,12 +34,11 @@ class Rounds:
             self._fail(exchange, errors.INTERNAL_ERROR, f"{exchange.server} asked for input {ROUNDS} times in one call")
             return
         opened = open_object(result)
-        params = exchange.params if isinstance(exchange.params, dict) else {}
+        params = exchange.params
         params.pop("inputResponses", None)
         params.pop("requestState", None)
         if "requestState" in opened:
             params["requestState"] = opened["requestState"]
-        exchange.params = params
         wanted = {key: open_object(raw) for key, raw in open_object(opened.get("inputRequests", b"")).items()}
         if not wanted:
             asyncio.get_running_loop().call_later(MOMENT, self._retry, exchange)
@@ -59,7 +58,7 @@ class Rounds:
             self._refuse(exchange, frame.error)
             return
         answers[key] = frame.result
-        if all(answers.values()) and isinstance(exchange.params, dict):
+        if all(answers.values()):
             exchange.params["inputResponses"] = Raw(seal(answers))
             self._retry(exchange)
 

@@ -8,9 +8,10 @@ from typing import ClassVar
 from msgspec import Raw
 
 from gateway.batches import Batches
-from gateway.conversation import SERVER_INFO, Conversation, House, Request, Write, capabilities_of
+from gateway.conversation import SERVER_INFO, Conversation, House, Write, capabilities_of, string
 from gateway.eras.rounds import Rounds
 from gateway.exchange import NOBODY, Client, Exchange, Port, Question, refusal
+from gateway.parking import unknown_state
 from gateway.protocol import errors, methods
 from gateway.protocol.frames import (
     NOTHING,
@@ -43,15 +44,16 @@ class SessionDialect:
 
     def frame(self, exchange: Exchange, id: int) -> bytes:
         key = b"%d" % id
-        params = exchange.params
-        if not isinstance(params, dict):
-            return request(key, exchange.method, params)
-        meta = exchange.meta
+        if exchange.bare:
+            return request(key, exchange.method)
+        params, meta = exchange.params, exchange.meta
         if meta is not None:
             if exchange.token is not None:
                 meta["progressToken"] = Raw(key)
                 params["_meta"] = Raw(seal(meta))
             if META_VERSION in meta:
+                if bytes(params.get("requestState", b"null")) != b"null":
+                    raise unknown_state()  # a server of this era issues none, and would execute the call anew
                 params = {**params, "_meta": Raw(seal({k: v for k, v in meta.items() if k not in STATELESS_META}))}
         return request(key, exchange.method, seal(params))
 
@@ -103,22 +105,26 @@ class SessionConversation(Conversation):
         for frame in self._batches.opened(parts, self._requests):
             self.receive(frame)
 
-    def _request(self, id: bytes, key: bytes, method: str, params: Raw) -> None:
-        opened = open_object(params)
-        meta = open_object(opened["_meta"]) if "_meta" in opened else None
-        asked = Request(id, key, method, opened, meta, self._client)
+    def _request(self, asked: Exchange, params: Raw) -> None:
+        method = asked.method
+        opened = asked.params = open_object(params)
+        if "_meta" in opened:
+            meta = asked.meta = open_object(opened["_meta"])
+            asked.token = meta.get("progressToken")
+        asked.client = self._client
         handler = self.REQUESTS.get(method)
         if handler is None:
-            self._unknown(asked, params)
+            asked.bare = not params
+            self._unknown(asked)
         elif self.version is None and method not in (methods.INITIALIZE, methods.PING):
             raise Malformed(errors.INVALID_REQUEST, f"{method} before initialize: send initialize first")
         else:
             handler(self, asked)
 
-    def _unknown(self, asked: Request, params: Raw) -> None:
+    def _unknown(self, asked: Exchange) -> None:
         if self.version is None:
             raise Malformed(errors.METHOD_NOT_FOUND, f"Method not found: {asked.method}")
-        self._vendor(asked, params)
+        self._vendor(asked)
 
     def _told(self, frame: Frame) -> None:
         if frame.method in self.NOTIFICATIONS or self.open:
@@ -129,11 +135,12 @@ class SessionConversation(Conversation):
 
     # Requests of this era only
 
-    def initialize(self, asked: Request) -> None:
+    def initialize(self, asked: Exchange) -> None:
         declared = asked.params.get("capabilities", EMPTY)
         open_object(declared)
+        wanted = string(asked.params, "protocolVersion") if "protocolVersion" in asked.params else None
         again = self.version is not None
-        self.version = negotiate(text(asked.params.get("protocolVersion")))
+        self.version = negotiate(wanted)
         self._client = Client(bytes(declared), "info")
         if self.version == BATCHES:
             self._write = self._batches.write
@@ -149,26 +156,26 @@ class SessionConversation(Conversation):
         if not again:
             self._house.upstreams.greet(bytes(declared))
 
-    def ping(self, asked: Request) -> None:
+    def ping(self, asked: Exchange) -> None:
         self._reply(asked.id, b"{}")
 
-    def subscribe(self, asked: Request) -> None:
-        shown = asked.string("uri")
+    def subscribe(self, asked: Exchange) -> None:
+        shown = string(asked.params, "uri")
 
         def follow(route: Route) -> None:
             self.subscriptions[shown] = route.server, route.name
 
         self._by_uri(asked, follow)
 
-    def unsubscribe(self, asked: Request) -> None:
-        server, uri = self.subscriptions.pop(asked.string("uri"), ("", ""))
+    def unsubscribe(self, asked: Exchange) -> None:
+        server, uri = self.subscriptions.pop(string(asked.params, "uri"), ("", ""))
         if self._house.upstreams.followed(server, uri):
             self._reply(asked.id, b"{}")  # another client still wants to hear of it
         else:
             self._by_uri(asked)
 
-    def set_level(self, asked: Request) -> None:
-        level = asked.string("level")
+    def set_level(self, asked: Exchange) -> None:
+        level = string(asked.params, "level")
         if level not in methods.LEVELS:
             raise Malformed(errors.INVALID_PARAMS, f"Invalid params: unknown level {level}")
         self.level = methods.LEVELS.index(level)
@@ -232,7 +239,7 @@ class SessionConversation(Conversation):
         self._questions.ask(question, meanwhile, exchange)
 
     def notified(self, port: Port, method: str, params: Raw, exchange: Exchange | None) -> None:
-        if not self.open or port.name not in self.view.servers:
+        if not self.open or not self.view.hears(port.name):
             return
         if method == methods.MESSAGE and not _reaches(params, self.level or 0):
             return
@@ -312,4 +319,4 @@ def _reaches(params: Raw, lowest: int) -> bool:
 
 
 def _uri(exchange: Exchange) -> Raw:
-    return exchange.params.get("uri", NOTHING) if isinstance(exchange.params, dict) else NOTHING
+    return exchange.params.get("uri", NOTHING)

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from msgspec import Raw
 
-from gateway.conversation import SERVER_INFO, Conversation, House, Request, Write, capabilities_of
+from gateway.conversation import SERVER_INFO, Conversation, House, Write, capabilities_of
 from gateway.eras.subscription import Subscription
 from gateway.exchange import Client, Exchange, Port, Question, refusal
-from gateway.parking import OURS
+from gateway.parking import unknown_state
 from gateway.protocol import errors, methods
 from gateway.protocol.frames import (
     Malformed,
@@ -56,8 +56,7 @@ class StatelessDialect:
 
     def frame(self, exchange: Exchange, id: int) -> bytes:
         key = b"%d" % id
-        params = exchange.params
-        opened = dict(params) if isinstance(params, dict) else open_object(params)
+        opened = dict(exchange.params)
         meta = dict(exchange.meta) if exchange.meta is not None else open_object(opened.get("_meta", b""))
         if exchange.token is not None:
             meta["progressToken"] = Raw(key)
@@ -67,11 +66,14 @@ class StatelessDialect:
 
     def _introduce(self, meta: Object, client: Client) -> None:
         """Say who asks, where the client has not said so itself."""
-        meta.setdefault(META_VERSION, self._version)
-        meta.setdefault(META_CAPABILITIES, Raw(client.capabilities))
-        meta.setdefault(META_CLIENT, self._info)
-        if client.level is not None:
-            meta.setdefault(META_LEVEL, quote(client.level))
+        if META_VERSION not in meta:
+            meta[META_VERSION] = self._version
+        if META_CAPABILITIES not in meta:
+            meta[META_CAPABILITIES] = Raw(client.capabilities)
+        if META_CLIENT not in meta:
+            meta[META_CLIENT] = self._info
+        if client.level is not None and META_LEVEL not in meta:
+            meta[META_LEVEL] = quote(client.level)
 
     def answered(self, exchange: Exchange, result: Raw) -> None:
         # Looked for before it is looked into: nearly every answer is complete.
@@ -96,17 +98,32 @@ class StatelessConversation(Conversation):
 
     era: ClassVar[Era] = "stateless"
 
-    def __init__(self, house: House, write: Write, *, profile: str | None = None, party: Hashable = None) -> None:
+    def __init__(
+        self,
+        house: House,
+        write: Write,
+        *,
+        profile: str | None = None,
+        party: Hashable = None,
+        check: Callable[[Exchange], None] | None = None,
+    ) -> None:
+        """`check` looks at each request before anything of it is believed, and raises `Malformed`."""
         super().__init__(house, write, profile=profile, party=party if party is not None else self)
+        self._check = check
         self._listening: dict[bytes, Subscription] = {}
 
-    def _request(self, id: bytes, key: bytes, method: str, params: Raw) -> None:
-        opened = open_object(params)
+    def _request(self, asked: Exchange, params: Raw) -> None:
+        method = asked.method
+        opened = asked.params = open_object(params)
+        meta = asked.meta = open_object(opened.get("_meta", b""))
+        if self._check is not None:
+            self._check(asked)
         if method == methods.INITIALIZE and not speaks(params):
             data = {"supported": list(STATELESS_VERSIONS)}
             raise Malformed(errors.UNSUPPORTED_VERSION, "This connection speaks 2026-07-28: no initialize", data=data)
-        meta = envelope(opened)
-        asked = Request(id, key, method, opened, meta, self._client_of(meta))
+        check_envelope(meta)
+        asked.token = meta.get("progressToken")
+        asked.client = self._client_of(meta)
         self._house.upstreams.greet(bytes(meta[META_CAPABILITIES]))
         handler = self.REQUESTS.get(method)
         if handler is not None:
@@ -114,7 +131,7 @@ class StatelessConversation(Conversation):
         elif method in _GONE:
             raise Malformed(errors.METHOD_NOT_FOUND, f"Method not found: {method}")
         else:
-            self._vendor(asked, params)
+            self._vendor(asked)
 
     def close(self) -> None:
         for key in list(self._listening):
@@ -128,21 +145,24 @@ class StatelessConversation(Conversation):
             self._house.upstreams.relevel(level)
         return Client(bytes(meta[META_CAPABILITIES]), level)
 
-    def _send(self, server: str, request: Request, tool: str = "", *, bare: bool = False) -> None:
-        state = text(request.params.get("requestState")) if "requestState" in request.params else None
-        if state is None or not state.startswith(OURS):
-            super()._send(server, request, tool, bare=bare)
+    def _send(self, server: str, asked: Exchange, tool: str = "") -> None:
+        state = text(asked.params.get("requestState")) if "requestState" in asked.params else None
+        if state is None or not self._house.parking.holds(state):
+            super()._send(server, asked, tool)  # an upstream's, which knows what it means
             return
-        parked = self._house.parking.claim(state, self.party, server, request.method, request.params)
+        # Read before the call is claimed: a retry that cannot be read leaves it where it is.
+        responses = open_object(asked.params.get("inputResponses", b""))
+        for response in responses.values():
+            open_object(response)
+        parked = self._house.parking.claim(state, self.party, server, asked.method, asked.params)
         if parked is None:
-            raise Malformed(errors.INVALID_PARAMS, "Invalid params: requestState is unknown or has expired")
-        self._requests[request.key] = parked.exchange
-        responses = open_object(request.params.get("inputResponses", b""))
-        parked.resume(self, request.id, request.key, (request.meta or {}).get("progressToken"), responses)
+            raise unknown_state()
+        self._requests[asked.key] = parked.exchange
+        parked.resume(asked, responses)
 
     # Requests of this era only
 
-    def discover(self, asked: Request) -> None:
+    def discover(self, asked: Exchange) -> None:
         answer: Object = {
             "resultType": Raw(b'"complete"'),
             "supportedVersions": Raw(encode(STATELESS_VERSIONS)),
@@ -156,15 +176,21 @@ class StatelessConversation(Conversation):
             answer["instructions"] = quote(told)
         self._reply(asked.id, seal(answer))
 
-    def listen(self, asked: Request) -> None:
+    def listen(self, asked: Exchange) -> None:
         """The one request whose answer is a stream: it stays open until either side has had enough."""
-        subscription = Subscription(asked.id, open_object(asked.params.get("notifications", b"")), self._resource)
+        subscription = Subscription(asked.id, open_object(asked.params.get("notifications", b"")))
         self._listening[asked.key] = subscription
-        self._house.upstreams.when_settled(lambda: subscription.begin(self.view))
         self._house.members.join(self)
-        for server, uri in subscription.followed():
-            self._house.upstreams.follow(server, uri)
         self._write(notification(methods.ACKNOWLEDGED, subscription.acknowledgement()), asked.key)
+
+        def begin() -> None:
+            if self._listening.get(asked.key) is not subscription:
+                return
+            subscription.begin(self.view, self._resource)
+            for server, uri in subscription.followed():
+                self._house.upstreams.follow(server, uri)
+
+        self._house.upstreams.when_settled(begin)
 
     def _unlisten(self, key: bytes) -> None:
         subscription = self._listening.pop(key, None)
@@ -254,7 +280,7 @@ class StatelessConversation(Conversation):
 
     def tell_updated(self, server: str, uri: str, params: Raw) -> None:
         for key, subscription in self._listening.items():
-            shown = subscription.shown(server, uri)
+            shown = subscription.shown(server, uri, self.view)
             if shown is not None:
                 told = seal({**open_object(params), "uri": quote(shown)})
                 self._write(notification(methods.UPDATED, subscription.marked(told)), key)
@@ -277,17 +303,14 @@ class StatelessConversation(Conversation):
     NOTIFICATIONS: ClassVar[dict[str, Callable[..., None]]] = {methods.CANCELLED: Conversation.cancelled}
 
 
-def envelope(opened: Object) -> Object:
-    """What a request of this era must say of itself.
+def check_envelope(meta: Object) -> None:
+    """Whether a request's `_meta` says what it must in this era.
 
     Raises:
         Malformed: it does not, or wants a version we do not speak.
     """
-    if "_meta" not in opened:
-        raise Malformed(errors.INVALID_PARAMS, f"Invalid params: _meta must hold {META_VERSION}")
-    meta = open_object(opened["_meta"])
-    missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
-    if missing:
+    if META_VERSION not in meta or META_CAPABILITIES not in meta:
+        missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
         raise Malformed(errors.INVALID_PARAMS, f"Invalid params: _meta lacks {', '.join(missing)}")
     version = text(meta[META_VERSION])
     if version is None:
@@ -296,7 +319,6 @@ def envelope(opened: Object) -> Object:
         data = {"supported": list(STATELESS_VERSIONS), "requested": version}
         raise Malformed(errors.UNSUPPORTED_VERSION, "Unsupported protocol version", data=data)
     open_object(meta[META_CAPABILITIES])
-    return meta
 
 
 def completed(result: bytes | Raw, members: bytes) -> bytes | Raw:

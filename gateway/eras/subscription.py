@@ -23,16 +23,19 @@ RESOURCES = "resourceSubscriptions"
 class Subscription:
     """A filter, and what its client could have seen so far."""
 
-    def __init__(self, id: bytes, wanted: Object, find: Callable[[str], Route | None]) -> None:
+    def __init__(self, id: bytes, wanted: Object) -> None:
         self.id = id
         self._kinds: list[Kind] = [kind for kind in KINDS if bytes(wanted.get(WISHES[kind], b"")) == b"true"]
-        uris = [uri for raw in open_array(wanted.get(RESOURCES, b"[]")) if (uri := text(raw)) is not None]
-        self._uris = uris
-        self._routes = {uri: (route.server, route.name) for uri in uris if (route := find(uri)) is not None}
+        self._uris = [uri for raw in open_array(wanted.get(RESOURCES, b"[]")) if (uri := text(raw)) is not None]
+        self._routes: dict[str, tuple[str, str]] = {}
         self._seen: dict[Kind, bytes] = {}
 
-    def begin(self, view: View) -> None:
-        """From now on differences count."""
+    def begin(self, view: View, find: Callable[[str], Route | None]) -> None:
+        """All that there is at the start is listed: whose each resource is, and from now on differences count."""
+        for uri in self._uris:
+            route = find(uri)
+            if route is not None:
+                self._routes[uri] = route.server, route.name
         self._seen.update((kind, view.array(kind)) for kind in self._kinds)
 
     def acknowledgement(self) -> bytes:
@@ -69,9 +72,12 @@ class Subscription:
     def followed(self) -> Iterable[tuple[str, str]]:
         return self._routes.values()
 
-    def shown(self, server: str, uri: str) -> str | None:
-        """The name under which the client wants to hear of this; `None` if it does not."""
-        return next((shown for shown, route in self._routes.items() if covers(route, server, uri)), None)
+    def shown(self, server: str, uri: str, view: View) -> str | None:
+        """The name under which the client is to hear of this: its own for what it asked for; `None` if it did not."""
+        covered = [(shown, route) for shown, route in self._routes.items() if covers(route, server, uri)]
+        if not covered:
+            return None
+        return next((shown for shown, route in covered if route == (server, uri)), view.outward(server, uri))
 
 
 def covers(followed: tuple[str, str], server: str, uri: str) -> bool:

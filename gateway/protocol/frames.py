@@ -99,7 +99,14 @@ def decode(data: bytes) -> Frame | list[Frame | Malformed]:
             return frame
     except RecursionError:
         raise _too_deep() from None
-    return _checked(frame)
+    id = frame.id = bytes(frame.id)
+    if frame.method is not None:
+        sound = not frame.result and not frame.error
+    else:
+        sound = bool(frame.result) != bool(frame.error) and (bool(id) or bool(frame.error))
+    if sound and frame.jsonrpc == "2.0" and (not id or id[0] in _ID_STARTS or _unknown(frame)):
+        return frame
+    raise _unsound(frame)
 
 
 def clean(data: bytes) -> bytes:
@@ -223,17 +230,6 @@ def id_key(id: bytes | Raw) -> bytes:
     if _BACKSLASH in raw:
         return bytes(quote(text(raw) or ""))
     return raw
-
-
-def _checked(frame: Frame) -> Frame:
-    id = frame.id = bytes(frame.id)
-    if frame.method is not None:
-        sound = not frame.result and not frame.error
-    else:
-        sound = bool(frame.result) != bool(frame.error) and (bool(id) or bool(frame.error))
-    if sound and frame.jsonrpc == "2.0" and (not id or id[0] in _ID_STARTS or _unknown(frame)):
-        return frame
-    raise _unsound(frame)
 
 
 def _unknown(frame: Frame) -> bool:

@@ -29,6 +29,7 @@ Path = tuple[str, ...]
 Mirrored = Mapping[Path, str]
 """Where in the arguments each header's value is found."""
 
+_VERSION, _METHOD, _NAME = (name.lower().encode() for name in (VERSION, METHOD, NAME))
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")
 _WRAPPED = re.compile(r"=\?base64\?.*\?=")
 _DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
@@ -99,20 +100,22 @@ def parameters(wanted: Mirrored, params: Mapping[str, Raw] | Raw) -> dict[str, s
 
 
 def mismatch(
-    sent: Mapping[str, str], version: str, method: str, params: Mapping[str, Raw], wanted: Mirrored
+    sent: Mapping[bytes, bytes], version: str, method: str, params: Mapping[str, Raw], wanted: Mirrored
 ) -> str | None:
-    """What the headers of a request say otherwise than its body, in words; header names in lower case."""
-    if sent.get(VERSION.lower()) != version:
+    """What the headers of a request say otherwise than its body, in words; they come with names in lower case."""
+    if sent.get(_VERSION) != version.encode():
         return f"{VERSION} does not match the version in the body"
-    if decoded(sent.get(METHOD.lower())) != method:
+    if decoded(sent.get(_METHOD)) != method:
         return f"{METHOD} does not match the method in the body"
     key = NAMED.get(method)
     name = text(params.get(key)) if key is not None else None
-    if name is not None and decoded(sent.get(NAME.lower())) != name:
+    if name is not None and decoded(sent.get(_NAME)) != name:
         return f"{NAME} does not match {key} in the body"
+    if not wanted:
+        return None
     arguments = params.get("arguments", Raw())
     for path, header in wanted.items():
-        value, given = _at(arguments, path), sent.get(header.lower())
+        value, given = _at(arguments, path), sent.get(header.lower().encode())
         if (value is None) != (given is None):
             return f"{header} and the argument {'.'.join(path)} must be given together"
         if value is not None and not _same(decoded(given), value):
@@ -120,9 +123,12 @@ def mismatch(
     return None
 
 
-def decoded(value: str | None) -> str | None:
+def decoded(sent: bytes | None) -> str | None:
     """What a header carries; `None` if it claims to be base64 and is not."""
-    if value is None or not _WRAPPED.fullmatch(value):
+    if sent is None:
+        return None
+    value = sent.decode("latin-1")
+    if not value.startswith("=?") or not _WRAPPED.fullmatch(value):
         return value
     inner = value.removeprefix("=?base64?").removesuffix("?=")
     try:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from gateway.conversation import House
 from gateway.eras.stateless import speaks
 from gateway.protocol import errors, headers, methods
-from gateway.protocol.frames import Frame, Malformed, decode
-from gateway.protocol.versions import SESSION_VERSIONS
+from gateway.protocol.frames import NULL, Frame, Malformed, decode
+from gateway.protocol.versions import SESSION_VERSIONS, STATELESS_VERSIONS
 from servers.http import legacy, replies, stateless, streamable
 from servers.http.door import Door, Guest
 from servers.http.replies import Receive, Scope, Send
@@ -28,6 +28,7 @@ LINGER = 64 * 1024 * 1024
 ALLOWED = {"/mcp": b"GET, POST, DELETE", "/sse": b"GET", "/messages": b"POST", "/health": b"GET"}
 _VERSION = headers.VERSION.lower().encode()
 _SESSION = headers.SESSION.lower().encode()
+_DECIDING = (b"host", b"origin", b"authorization")
 _ROUTING = frozenset(name.lower().encode() for name in (headers.VERSION, headers.METHOD, headers.NAME))
 
 
@@ -77,7 +78,8 @@ class Endpoint:
         # White space behind a value is no part of it, but httptools leaves it there.
         sent: dict[bytes, bytes] = {name: value.strip(b" \t") for name, value in scope["headers"]}
         door = self._admit()
-        refused = door.refuses(sent)
+        refused = _ambiguous(scope) if len(sent) < len(scope["headers"]) else None
+        refused = refused or door.refuses(sent)
         if refused is not None:
             await replies.refuse(send, refused[0], errors.INVALID_REQUEST, refused[1], headers=(CLOSE,))
             return
@@ -118,6 +120,11 @@ class Endpoint:
         match base, method:
             case "/mcp", "POST":
                 await self._post(visit, scope)
+            case "/mcp", "GET" | "DELETE" if _version(visit) in STATELESS_VERSIONS:
+                message = "Method not allowed: the stateless era has neither sessions nor their stream"
+                await replies.refuse(send, 405, errors.INVALID_REQUEST, message, headers=((b"allow", b"POST"),))
+            case "/mcp", "GET" | "DELETE" if _is_unsupported(visit):
+                await _refuse_version(visit)
             case "/mcp", "GET":
                 await streamable.get(visit)
             case "/mcp", "DELETE":
@@ -148,26 +155,60 @@ class Endpoint:
             await replies.refuse(visit.send, 406, errors.INVALID_REQUEST, message, headers=(CLOSE,))
             return
         message = decode(await visit.body())
-        if isinstance(message, Frame) and _is_stateless(visit, message):
-            await stateless.post(visit, message, _twice(scope), self.listeners)
+        if _is_unsupported(visit) and not (isinstance(message, Frame) and _is_newer_request(visit, message)):
+            await _refuse_version(visit, message.id if isinstance(message, Frame) and message.is_request else NULL)
+        elif isinstance(message, Frame) and _is_stateless(visit, message):
+            await stateless.post(visit, message, _twice(scope, len(visit.headers)), self.listeners)
         else:
             await streamable.post(visit, message)
 
 
 def _is_stateless(visit: Visit, frame: Frame) -> bool:
     """The header says so, or the body does: whichever it is, the other must agree."""
-    version = visit.headers.get(_VERSION)
-    if version is not None and version.decode("latin-1") not in SESSION_VERSIONS:
+    version = _version(visit)
+    if version is not None and version not in SESSION_VERSIONS:
         return True
     return frame.method != methods.INITIALIZE and _SESSION not in visit.headers and speaks(frame.params)
+
+
+def _is_newer_request(visit: Visit, frame: Frame) -> bool:
+    """One without a session, which is judged by what its body says of its version."""
+    return frame.is_request and _SESSION not in visit.headers
+
+
+def _version(visit: Visit) -> str | None:
+    version = visit.headers.get(_VERSION)
+    return None if version is None else version.decode("latin-1")
+
+
+def _is_unsupported(visit: Visit) -> bool:
+    """The header names a version of neither era."""
+    version = _version(visit)
+    return version is not None and version not in SESSION_VERSIONS and version not in STATELESS_VERSIONS
+
+
+async def _refuse_version(visit: Visit, id: bytes = NULL) -> None:
+    supported = SESSION_VERSIONS if _SESSION in visit.headers else STATELESS_VERSIONS
+    data = {"supported": list(supported), "requested": _version(visit)}
+    words = "Unsupported protocol version"
+    await replies.refuse(visit.send, 400, errors.UNSUPPORTED_VERSION, words, id=id, data=data)
 
 
 def _nothing() -> None:
     return
 
 
-def _twice(scope: Scope) -> str | None:
+def _ambiguous(scope: Scope) -> tuple[int, str] | None:
+    """What decides who may come in must not be said twice: whoever is in between may have read the other."""
+    names = [name for name, _ in scope["headers"]]
+    twice = next((name for name in _DECIDING if names.count(name) > 1), None)
+    return None if twice is None else (400, f"The header {twice.decode()} came more than once")
+
+
+def _twice(scope: Scope, different: int) -> str | None:
     """A header that repeats part of the body and came more than once: readers would disagree which counts."""
+    if len(scope["headers"]) == different:
+        return None
     seen: set[bytes] = set()
     for name, _ in scope["headers"]:
         if name in seen and (name in _ROUTING or name.startswith(b"mcp-param-")):

@@ -29,6 +29,10 @@ class Punctual(HttpToolsProtocol):
     """A connection whose requests must be whole in time: one byte a minute would keep it for ever."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _patience: float | None = None
+    """Seconds for what is waited for now, if it is the client's to send something."""
+    _turned = False
+    """What is waited for has changed: a request that comes in one piece needs no timer at all."""
     _running: RequestResponseCycle | None = None
     _unread = 0
     """Bytes of an answer that its client had not read when we last looked."""
@@ -54,6 +58,9 @@ class Punctual(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self._turned:
+            self._turned = False
+            self._set(self._patience)
         if self._head is not None:
             self._head += len(data)
             if self._head > HEAD:
@@ -61,12 +68,12 @@ class Punctual(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._head = 0
-        self._set(self._limits.headers)
+        self._patience, self._turned = self._limits.headers, True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._head = None
-        self._set(self._limits.arrival)
+        self._patience, self._turned = self._limits.arrival, True
         cast("dict[str, Any]", self.scope)[CUT] = self._cut
         super().on_headers_complete()
 
@@ -75,7 +82,7 @@ class Punctual(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
-        self._set(None)
+        self._patience, self._turned = None, True
         super().on_message_complete()
 
     def timeout_keep_alive_handler(self) -> None:

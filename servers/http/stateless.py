@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable
 
-from gateway.eras.stateless import StatelessConversation, envelope
+from gateway.eras.stateless import StatelessConversation
+from gateway.exchange import Exchange
 from gateway.protocol import errors, headers, methods
-from gateway.protocol.frames import Frame, Malformed, Object, error, id_key, open_object, text
+from gateway.protocol.frames import Frame, Malformed, error, id_key, open_object, text
 from gateway.protocol.versions import META_VERSION
 from servers.http import replies
 from servers.http.sessions import GONE
@@ -43,13 +44,6 @@ async def post(visit: Visit, frame: Frame, twice: str | None, listeners: Listene
         await replies.body(visit.send, 202, headers=())
         return
     id = frame.id
-    try:
-        opened = open_object(frame.params)
-        _check(visit, frame.method or "", opened, twice)
-    except Malformed as malformed:
-        status = replies.status_of(malformed.code)
-        await replies.refuse(visit.send, status, malformed.code, malformed.message, id=id, data=malformed.data)
-        return
     lasting = frame.method == methods.LISTEN
     if lasting and len(listeners) >= visit.limits.sessions:
         await replies.crowded(visit.send)
@@ -65,7 +59,9 @@ async def post(visit: Visit, frame: Frame, twice: str | None, listeners: Listene
             stream.cut()  # it does not read: its response ends, and with it all it has asked for
         stream.put(frame, last)
 
-    conversation = StatelessConversation(visit.house, write, profile=visit.profile, party=visit.guest)
+    conversation = StatelessConversation(
+        visit.house, write, profile=visit.profile, party=visit.guest, check=lambda asked: _check(visit, asked, twice)
+    )
     if lasting:
         listeners.add(conversation)
     try:
@@ -79,7 +75,7 @@ async def post(visit: Visit, frame: Frame, twice: str | None, listeners: Listene
             conversation.close()
 
 
-def _check(visit: Visit, method: str, opened: Object, twice: str | None) -> None:
+def _check(visit: Visit, asked: Exchange, twice: str | None) -> None:
     """What the headers of this era must say.
 
     Raises:
@@ -87,15 +83,14 @@ def _check(visit: Visit, method: str, opened: Object, twice: str | None) -> None
     """
     if twice is not None:
         raise Malformed(errors.HEADER_MISMATCH, f"The header {twice} came more than once")
-    meta = open_object(opened.get("_meta", b""))
-    if META_VERSION not in meta:
-        envelope(opened)  # says what is missing
-    sent = {name.decode("latin-1"): value.decode("latin-1") for name, value in visit.headers.items()}
+    version = text((asked.meta or {}).get(META_VERSION))
+    if version is None:
+        return  # that the body says none is the worse fault, and found next
     route = None
-    if method == methods.TOOLS_CALL:
-        route = visit.house.registry.view(visit.profile).find("tools", text(opened.get("name")) or "")
+    if asked.method == methods.TOOLS_CALL:
+        route = visit.house.registry.view(visit.profile).find("tools", text(asked.params.get("name")) or "")
     wanted = (route.mirrored if route is not None else None) or {}
-    wrong = headers.mismatch(sent, text(meta[META_VERSION]) or "", method, opened, wanted)
+    wrong = headers.mismatch(visit.headers, version, asked.method, asked.params, wanted)
     if wrong is not None:
         raise Malformed(errors.HEADER_MISMATCH, wrong)
 

@@ -16,6 +16,8 @@ class Activity:
     """False while it waits for its turn."""
     step: int = 0
     characters: int = 0
+    tools: int = 0
+    """How many tools Kimi said it started."""
 
     def elapsed(self) -> float:
         return time.monotonic() - self.started
@@ -65,11 +67,14 @@ class Calls:
     def __init__(self) -> None:
         self._open: dict[str, Touched] = {}
 
-    def begin(self, message: Mapping[str, Any]) -> None:
-        """Note the calls of an assistant's message."""
-        for call in cast("list[dict[str, Any]]", message.get("tool_calls") or []):
-            function = cast("dict[str, Any]", call.get("function") or {})
+    def begin(self, message: Mapping[str, Any]) -> int:
+        """Note the calls of an assistant's message and return how many they are."""
+        given = message.get("tool_calls")
+        calls = [_object(call) for call in cast("list[object]", given)] if isinstance(given, list) else []
+        for call in calls:
+            function = _object(call.get("function"))
             self._open[str(call.get("id"))] = touched(str(function.get("name")), function.get("arguments"))
+        return len(calls)
 
     def end(self, message: Mapping[str, Any]) -> Touched:
         return self._open.pop(str(message.get("tool_call_id")), None)

@@ -19,6 +19,7 @@ from configs.models import Config, Health, Server, Source
 from gateway.cli.session import LocalClient, Refusal
 from gateway.cli.wiring import Gateway, cache_directory, running
 from gateway.protocol.frames import encode
+from gateway.protocol.versions import Era
 from gateway.registry import Listing
 
 Json = dict[str, Any]
@@ -33,13 +34,13 @@ def entry(name: str = "a", fault: str = "fine", *more: object, **options: Any) -
     return replace(Server(name, "stdio", SOURCE, command=sys.executable, args=words), **options)
 
 
-def known(server: Server) -> Server:
-    """The server, as one that was seen before with the tools `pid` and `stop`."""
+def known(server: Server, era: Era = "session") -> Server:
+    """The server, as one that was seen before in this era, with the tools `pid` and `stop`."""
     tools = tuple(encode({"name": name, "inputSchema": {"type": "object"}}) for name in ("pid", "stop"))
     known = replace(server, fingerprint=f"known-{server.name}")
     catalogue = Catalogue(cache_directory(os.environ) / "catalogue")
     listing = Listing(tools=tools, capabilities=frozenset({"tools"}))
-    catalogue.remember(known.fingerprint, Memory(era="session").with_listing(listing))
+    catalogue.remember(known.fingerprint, Memory(era=era).with_listing(listing))
     return known
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Raw
-
 from clients.connection import Connection
 from clients.transports.channel import Noise
 from gateway.exchange import Exchange
@@ -55,7 +53,7 @@ def test_a_call_given_back_at_its_own_deadline_is_not_failed_as_well() -> None:
         connection = Connection("a", heard)
         connection.channel = Stuck()
         calls = [Call(), Call()]
-        half, unsent = (Exchange(call, b"1", "tools/call", Raw(b"{}")) for call in calls)
+        half, unsent = (Exchange(call, b"1", "tools/call", {}) for call in calls)
         connection.send(half, 0.02)
         connection.send(unsent, 0.02)
         unsent.deadline = half.deadline

@@ -15,7 +15,8 @@ from mcp.shared import inbound
 
 from clients.causes import GaveUp, Lost
 from clients.negotiation import read_listing
-from configs.models import Server, Source
+from clients.transports.http import SHORTEST_PAUSE
+from configs.models import Server, Source, Transport
 from gateway.protocol.frames import result
 from tests.clients.web import (
     DEADLINE,
@@ -618,6 +619,24 @@ def test_the_stream_we_listen_to_is_resumed_for_as_long_as_the_server_lives() ->
     run(scenario)
 
 
+def test_a_server_that_wants_no_pause_between_its_streams_does_not_get_us_running_in_circles() -> None:
+    asked: list[float] = []
+
+    async def listen(request: web.Request, body: Json) -> web.StreamResponse:
+        asked.append(asyncio.get_running_loop().time())
+        return await stream(request, b"retry: 0\n\n")
+
+    async def scenario() -> None:
+        async with scripted() as script:
+            script.on["GET"] = listen
+            async with linked(script.url) as link:
+                while len(asked) < 5:
+                    await link.connection.request("tools/list", timeout=DEADLINE)
+        assert asked[4] - asked[0] >= 4 * SHORTEST_PAUSE * 0.9  # a pause is never shorter than it is
+
+    run(scenario)
+
+
 def test_a_session_that_ended_is_noticed_by_who_listens() -> None:
     times = 0
 
@@ -631,6 +650,36 @@ def test_a_session_that_ended_is_noticed_by_who_listens() -> None:
             script.on["GET"] = listen
             async with linked(script.url) as link:
                 assert "session" in await link.connection.gone
+
+    run(scenario)
+
+
+# Proxies
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "ftp://127.0.0.1", "http://127.0.0.1:port", "http://"])
+def test_a_proxy_that_is_none_we_speak_to_is_named(
+    monkeypatch: pytest.MonkeyPatch, transport: Transport, proxy: str
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+
+    async def scenario() -> None:
+        with pytest.raises(GaveUp, match="proxy") as gave_up:
+            async with linked("http://upstream.test/mcp", transport, introduced=False):
+                raise AssertionError("opened")
+        assert "no_proxy" in gave_up.value.fix
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_proxy_may_be_written_without_its_scheme(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    async def scenario() -> None:
+        async with scripted() as script:
+            monkeypatch.setenv("http_proxy", scheme + script.url.removeprefix("http://").removesuffix("/mcp"))
+            async with linked("http://upstream.test/mcp"):
+                assert script.got("initialize")[0][0]["Host"] == "upstream.test"
 
     run(scenario)
 

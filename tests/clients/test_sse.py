@@ -242,6 +242,63 @@ def test_a_message_that_is_not_taken_fails_alone() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_call_that_meets_the_end_of_its_session_is_given_back_once(status: int) -> None:
+    async def scenario() -> None:
+        async with scripted() as script:
+            events = Events(script)
+            async with linked(script.url, "sse") as link:
+                await link.connection.request("tools/list", timeout=DEADLINE)
+                events.status = status
+                call = link.call("work")
+                assert "session" in await link.connection.gone
+                assert [exchange.tool for exchange in link.heard.returns] == ["work"]
+                assert not call.result.done()
+            events.over.set()
+            assert len(script.got("tools/call")) == 1
+
+    run(scenario)
+
+
+REFUSAL = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Method not allowed."}}'
+
+
+@pytest.mark.parametrize("status", [400, 404, 405])
+def test_an_older_server_may_refuse_the_newer_transport_in_json_rpc(status: int) -> None:
+    async def scenario() -> None:
+        async with scripted() as script:
+            events = Events(script)
+
+            async def respond(request: web.Request) -> web.StreamResponse:
+                if request.method == "POST" and request.path == "/mcp":
+                    return web.Response(status=status, body=REFUSAL, content_type="application/json")
+                return await events.handle(request)
+
+            script.respond = respond
+            async with linked(script.url, "auto", era=None) as link:
+                assert link.info is not None
+                assert link.info.era == "session"
+            events.over.set()
+
+    run(scenario)
+
+
+def test_a_refusal_in_json_rpc_counts_where_there_is_no_older_transport_either() -> None:
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return web.Response(status=405)
+        return web.Response(status=400, body=REFUSAL, content_type="application/json")
+
+    async def scenario() -> None:
+        async with scripted() as script:
+            script.respond = refuse
+            async with linked(script.url, "auto", introduced=False) as link:
+                with pytest.raises(Lost, match=r"initialize was refused.*not allowed"):
+                    await link.introduce(None)
+
+    run(scenario)
+
+
 def test_a_stream_that_ends_is_a_connection_lost() -> None:
     async def scenario() -> None:
         async with scripted() as script:

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ from aiohttp import web
 from clients.state import State
 from clients.upstream import Timing
 from configs.models import Server
+from gateway.protocol.versions import Era
 from tests.clients.supervised import SOURCE, entry, known, run, supervised, until
 from tests.clients.web import Script, scripted
+from tests.puppets import Puppet
 
 OURS = ("clients", "gateway")
 NEVER = 1000.0
@@ -92,6 +95,28 @@ def test_a_call_that_met_a_failed_attempt_is_told_the_cause_and_when_the_next_on
             seconds = int(told.rpartition("Next try in ")[2].removesuffix(" s."))
             assert 0 < seconds <= NEVER
             assert starts(file) == 3
+
+    run(scenario)
+
+
+def test_a_call_in_the_moment_of_a_loss_waits_no_longer_than_one_that_comes_later(
+    tmp_path: Path, puppet: Callable[..., Puppet]
+) -> None:
+    a = puppet("a")
+
+    async def scenario() -> None:
+        server = Server("a", "stdio", SOURCE, command=a.entry["command"], args=tuple(a.entry["args"]), timeout=NEVER)
+        async with supervised(tmp_path, server, timing=Timing(connect=NEVER, patience=0.1)) as all_:
+            connection = (await all_.reaches(State.READY)).connection
+            assert connection is not None
+            a.forget("initialize")  # its next life hangs
+            calls: list[asyncio.Task[str]] = []
+            connection.gone.add_done_callback(lambda _: calls.append(asyncio.create_task(all_.call("a:work"))))
+            a.drop()
+            await until(lambda: bool(calls), "the loss")
+            told = await calls[0]
+            assert told.startswith("a: is still starting after")
+            assert "The call was not sent." in told
 
     run(scenario)
 
@@ -211,6 +236,22 @@ def test_a_slow_server_that_dies_when_asked_for_the_newer_era_is_started_again_w
     assert len(methods) == 3
     assert "server/discover" in methods[1]
     assert "server/discover" not in methods[2]
+
+
+@pytest.mark.parametrize(
+    ("era", "fault"),
+    [("stateless", "dies-on-discover"), ("stateless", "ignores-discover"), ("session", "dies-on-initialize")],
+)
+def test_a_server_that_bears_its_remembered_era_no_longer_is_spoken_to_in_the_other(
+    tmp_path: Path, era: Era, fault: str
+) -> None:
+    async def scenario() -> None:
+        timing = Timing(connect=NEVER, base=0.01, cap=0.01)
+        async with supervised(tmp_path, known(entry("a", fault), era), timing=timing) as all_:
+            await all_.reaches(State.READY)
+            assert await all_.pid()
+
+    run(scenario)
 
 
 def test_an_entry_edited_back_and_forth_has_one_process(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,11 +25,11 @@ Columns = Mapping[str, Sequence[Job]]
 """The work behind each column of a table."""
 
 
-def server_columns(leg: Leg, *, bridged: bool) -> Columns:
-    """Without a gateway, then with the fixture behind it: in the era of the leg and, on request, in the other."""
+def server_columns(leg: Leg) -> Columns:
+    """Without a gateway, then with the fixture behind it: in the era of the leg and in the other."""
     there = _place(leg)
     columns = {DIRECT: [partial(_direct, leg, there / DIRECT)]}
-    for era in (leg.era, OTHER[leg.era]) if bridged else (leg.era,):
+    for era in (leg.era, OTHER[leg.era]):
         for transport in ("stdio", "http"):
             results = there / f"{transport}-{era}"
             columns[f"{transport}, {era}"] = [partial(_through, leg, transport, era, results)]
@@ -58,22 +59,30 @@ def driver(era: str) -> str:
 
 
 def _direct(leg: Leg, results: Path) -> Found:
-    results.mkdir(parents=True)
-    with peers.fixture(f"{leg.era},{OTHER[leg.era]}", results / "fixture.log") as url:
-        return suite.test_server(leg, url, results / "suite")
+    @contextmanager
+    def serve(place: Path) -> Generator[str]:
+        place.mkdir(parents=True)
+        with peers.fixture(f"{leg.era},{OTHER[leg.era]}", place / "fixture.log") as url:
+            yield url
+
+    return suite.test_server(leg, serve, results)
 
 
 def _through(leg: Leg, transport: str, era: str, results: Path) -> Found:
-    results.mkdir(parents=True)
-    home, log = results / "home", results / "gateway.log"
-    if transport == "stdio":
-        with peers.gateway(peers.over_stdio(era), home, log) as url:
-            return suite.test_server(leg, url, results / "suite")
-    with (
-        peers.fixture(era, results / "fixture.log") as upstream,
-        peers.gateway(peers.over_http(upstream), home, log) as url,
-    ):
-        return suite.test_server(leg, url, results / "suite")
+    @contextmanager
+    def serve(place: Path) -> Generator[str]:
+        place.mkdir(parents=True)
+        with ExitStack() as stack:
+            entry = peers.over_stdio(era)
+            if transport == "http":
+                entry = peers.over_http(stack.enter_context(peers.fixture(era, place / "fixture.log")))
+            yield stack.enter_context(peers.gateway(entry, place / "home", place / "gateway.log"))
+
+    return suite.test_server(leg, serve, results, _excused(leg, era))
+
+
+def _excused(leg: Leg, era: str) -> Mapping[str, str]:
+    return BRIDGED[leg.era] if era != leg.era else {}
 
 
 def judge_servers(leg: Leg, columns: Mapping[str, Found]) -> list[str]:
@@ -101,11 +110,10 @@ def judge_clients(leg: Leg, columns: Mapping[str, Found]) -> list[str]:
     ]
 
 
-def run(legs: Sequence[Leg], *, bridged: bool) -> list[str]:
+def run(legs: Sequence[Leg]) -> list[str]:
     """Run it all, print the tables; what is wrong."""
     shutil.rmtree(RESULTS, ignore_errors=True)
-    servers = partial(server_columns, bridged=bridged)
-    kinds = (("server", servers, judge_servers), ("client", client_columns, judge_clients))
+    kinds = (("server", server_columns, judge_servers), ("client", client_columns, judge_clients))
     wrong: list[str] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         begun = [
@@ -127,13 +135,12 @@ def _joined(parts: Sequence[Found]) -> Found:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("legs", nargs="*", help="only legs whose name has one of these words")
-    parser.add_argument("--bridged", action="store_true", help="also with the fixture in the other era than the client")
     options = parser.parse_args()
     words: list[str] = options.legs
     legs = [leg for leg in LEGS if not words or any(word in str(leg) for word in words)]
     for version in {leg.suite for leg in legs}:
         suite.prepare(version)
-    wrong = run(legs, bridged=options.bridged)
+    wrong = run(legs)
     print("\nLeft out:")
     print("\n".join(f"  {names}: {why}" for names, why in LEFT_OUT.items()))
     if wrong:

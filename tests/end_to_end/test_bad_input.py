@@ -211,6 +211,7 @@ def test_nothing_but_ping_is_answered_before_initialize(puppet: Make, start: Sta
     assert gateway.request("tools/list").error["code"] == -32600
     assert gateway.request("x/vendor").error["code"] == -32601
     assert gateway.request("initialize", {"protocolVersion": 5, "capabilities": []}).error["code"] == -32602
+    assert gateway.request("initialize", {"protocolVersion": 5, "capabilities": {}}).error["code"] == -32602
     assert gateway.initialize().result["protocolVersion"] == "2025-11-25"
     gateway.up()
     assert gateway.tool_names() == ["a__work"]

@@ -229,3 +229,26 @@ def test_a_call_made_before_its_upstream_is_there_waits_for_it(puppet: Make, sta
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     gateway.send("initialize", params)
     assert gateway.call("a__work", {"n": 1}).result["echo"] == {"n": 1}
+
+
+def test_calls_that_outlast_the_clients_input_are_answered_before_the_end(puppet: Make, start: Start) -> None:
+    a = puppet("a", prompts=[{"name": "p"}])
+    gateway = start(a)
+    gateway.up()
+    soon, never, prompt = (
+        gateway.begin("a__work"),
+        gateway.begin("a__work"),
+        gateway.send("prompts/get", {"name": "a:p"}),
+    )
+    first, second = a.expect("tools/call"), a.expect("tools/call")
+    a.expect("prompts/get")
+    gateway.close_input()
+    a.reply(first, {"n": 1})
+    assert gateway.answer(soon).result == {"n": 1}
+    failed = gateway.answer(never).result
+    assert failed["isError"] is True
+    assert "shutting down" in failed["content"][0]["text"]
+    refused = gateway.answer(prompt).error
+    assert (refused["code"], refused["data"]["mayHaveExecuted"]) == (-32800, True)
+    a.expect("notifications/cancelled", requestId=second.id)
+    assert gateway.wait() == 0

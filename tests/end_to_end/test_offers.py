@@ -210,7 +210,7 @@ def test_resources_go_to_who_lists_them_else_whose_template_matches(puppet: Make
     listed = gateway.request("resources/list").result["resources"]
     assert [one["uri"] for one in listed] == ["a:1", "b:1"]
     templates = gateway.request("resources/templates/list").result["resourceTemplates"]
-    assert [one["uriTemplate"] for one in templates] == ["file:///{+path}", "db://{table}/rows"]
+    assert [one["uriTemplate"] for one in templates] == ["db://{table}/rows", "file:///{+path}"]
     for uri in ("a:1", "b:1", "file:///x/y", "db://users/rows"):
         assert gateway.request("resources/read", {"uri": uri}).result["contents"][0]["uri"] == uri
     assert [message.params["uri"] for message in a.got("resources/read")] == ["a:1", "file:///x/y"]
@@ -403,6 +403,43 @@ def test_a_profile_that_leaves_a_server_nothing_hides_all_of_it(puppet: Make, st
     assert b"secret" not in b"".join(message.raw for message in gateway.messages)
     assert gateway.got("notifications/x-vendor") == a.got("notifications/x-vendor") == []
     assert gateway.got("notifications/tools/list_changed") == []
+
+
+def test_a_server_that_a_profile_hides_has_nobody_to_ask(puppet: Make, start: Start) -> None:
+    a, b = puppet("a"), puppet("b")
+    gateway = start(
+        a,
+        b,
+        gateway={"profiles": {"b": {"tools": {"allow": ["b:*"]}}}},
+        arguments=("--profile", "b"),
+        capabilities={"roots": {}, "elicitation": {}},
+    )
+    gateway.up()
+    a.ask(1, "roots/list")
+    assert a.expect_answer(1).result == {"roots": []}
+    for method in ("elicitation/create", "x-vendor/ask"):
+        a.ask(method, method)
+        assert a.expect_answer(method).error["code"] == -32600
+    gateway.ping()
+    assert gateway.got("roots/list") == gateway.got("elicitation/create") == gateway.got("x-vendor/ask") == []
+
+
+def test_what_a_server_says_before_its_first_listing_reaches_the_client(puppet: Make, start: Start) -> None:
+    a, b = puppet("a"), puppet("b")
+    for one in (a, b):
+        one.forget("tools/list")
+    profiles = {"b": {"tools": {"allow": ["b:*"]}}}
+    gateway = start(a, b, gateway={"profiles": profiles}, arguments=("--profile", "b"))
+    for one in (a, b):
+        asked = one.expect("tools/list")
+        one.tell("notifications/message", level="info", data=one.name)
+        one.tell("notifications/x-vendor", data=one.name)
+        one.reply(asked, {"tools": one.tools})
+    gateway.up()
+    gateway.expect("notifications/message", data="b")
+    gateway.expect("notifications/x-vendor", data="b")
+    gateway.ping()
+    assert b'"data": "a"' not in b"".join(message.raw for message in gateway.messages)
 
 
 def test_instructions_come_from_the_catalogue_under_each_servers_name(puppet: Make, start: Start) -> None:

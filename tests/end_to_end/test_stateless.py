@@ -123,6 +123,48 @@ def test_a_retry_is_bound_to_its_call_and_good_once(puppet: Make, start: Start) 
     assert len(a.got("tools/call")) == 1
 
 
+def test_a_retry_that_cannot_be_read_leaves_the_call_where_it_is(puppet: Make, start: Start) -> None:
+    a = puppet("a")
+    gateway = started(start(a, version=None))
+    work, asked = parked(gateway, a)
+    key = next(iter(asked.result["inputRequests"]))
+    unreadable: list[Any] = [[], "x", {key: 5}]
+    for responses in unreadable:
+        broken = call(gateway, requestState=asked.result["requestState"], inputResponses=responses)
+        assert gateway.answer(broken).error["code"] == -32602, responses
+    id = retry(gateway, asked)
+    assert a.expect_answer("q").result == {"action": "accept", "content": {"x": 1}}
+    a.reply(work, {"content": []})
+    assert gateway.answer(id).result["resultType"] == "complete"
+
+
+def test_a_state_that_nobody_issued_starts_no_call(puppet: Make, start: Start) -> None:
+    a = puppet("a")
+    gateway = started(start(a, version=None))
+    for state in ("kimi-gateway.guessed", "another", 5):
+        refused = gateway.answer(call(gateway, requestState=state, inputResponses={}))
+        assert refused.error["code"] == -32602, state
+    assert not a.got("tools/call")
+
+
+def test_a_gateway_behind_this_one_gets_its_own_state_back(puppet: Make, start: Start) -> None:
+    a = puppet("a", capabilities={"tools": {}})
+    speak_newer(a)
+    gateway = started(start(a, version=None))
+    id = call(gateway)
+    wanted = {"1": {"method": "roots/list"}}
+    issued = {"resultType": "input_required", "inputRequests": wanted, "requestState": "kimi-gateway.of-the-other"}
+    a.reply(a.expect("tools/call"), issued)
+    id = retry(gateway, gateway.answer(id), {"1": {"roots": []}})
+    again = a.expect("tools/call")
+    assert (again.params["requestState"], again.params["inputResponses"]) == (
+        issued["requestState"],
+        {"1": {"roots": []}},
+    )
+    a.reply(again, {"resultType": "complete", "content": []})
+    assert gateway.answer(id).result["resultType"] == "complete"
+
+
 def test_an_unanswered_question_is_asked_again(puppet: Make, start: Start) -> None:
     a = puppet("a")
     gateway = started(start(a, version=None))
@@ -240,6 +282,26 @@ def test_a_subscription_hears_what_it_asked_for(puppet: Make, start: Start) -> N
     assert len(gateway.got("notifications/resources/updated")) == 1
     gateway.notify("notifications/cancelled", {"requestId": id})
     assert a.expect("resources/unsubscribe").params == {"uri": "x://1"}
+
+
+def test_news_of_a_part_name_the_part(puppet: Make, start: Start) -> None:
+    a = puppet("a", resources=[{"uri": "x://1", "name": "one"}])
+    gateway = started(start(a, version=None))
+    gateway.send("subscriptions/listen", params(notifications={"resourceSubscriptions": ["x://1"]}))
+    a.expect("resources/subscribe")
+    a.tell("notifications/resources/updated", uri="x://1/part")
+    assert gateway.expect("notifications/resources/updated").params["uri"] == "x://1/part"
+
+
+def test_a_subscription_from_before_the_first_listing_is_made_up_for(puppet: Make, start: Start) -> None:
+    a = puppet("a", resources=[{"uri": "x://1", "name": "one"}])
+    a.forget("resources/list")
+    gateway = start(a, version=None)
+    gateway.send("subscriptions/listen", params(notifications={"resourceSubscriptions": ["x://1"]}))
+    assert gateway.expect("notifications/subscriptions/acknowledged")
+    listing = a.expect("resources/list")
+    a.reply(listing, {"resources": a.resources})
+    assert a.expect("resources/subscribe").params == {"uri": "x://1"}
 
 
 def speak_newer(one: Puppet, **more: Any) -> None:

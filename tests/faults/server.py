@@ -67,6 +67,9 @@ def answer(id: object, body: dict[str, object]) -> None:
 
 
 def discovered(id: object) -> None:
+    if FAULT == "dies-on-initialize":
+        answer(id, {"result": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}})
+        return
     if FAULT in ("dies-on-discover", "dies-slowly-on-discover"):
         sys.exit("unknown method server/discover")
     if FAULT != "ignores-discover":
@@ -83,6 +86,8 @@ def received(line: bytes) -> None:
         return
     if method == "server/discover":
         discovered(id)
+    elif method == "initialize" and FAULT == "dies-on-initialize":
+        sys.exit("unknown method initialize")
     elif method == "tools/call":
         call(id, frame["params"])
     elif (result := lists(method)) is not None:

@@ -184,6 +184,31 @@ def test_a_call_made_right_after_a_kill_succeeds(start: Start) -> None:
         assert pid_of(gateway, "a") != pid
 
 
+def test_a_call_that_a_killed_server_never_read_is_sent_to_its_next_life(start: Start, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    gateway = start(servers={"a": server("fine", journal)})
+    pid = pid_of(gateway, "a")
+    read = gateway.begin("a__stop")
+    until(lambda: journal.read_text().count("tools/call") == 2, "the call that it is busy with")
+    unread = gateway.begin("a__pid")
+    gateway.ping()  # by now it was written
+    os.kill(pid, signal.SIGKILL)
+    assert "may have been executed" in gateway.answer(read).text
+    assert int(gateway.answer(unread).text) != pid
+    assert journal.read_text().count("tools/call") == 3
+
+
+def test_a_call_made_in_the_same_moment_as_a_kill_succeeds(start: Start) -> None:
+    gateway = start(servers={"a": server()})
+    for _ in range(5):
+        pid = pid_of(gateway, "a")
+        os.kill(pid, signal.SIGSTOP)  # a killed process reads nothing more either, but may take a moment to be gone
+        late = gateway.begin("a__pid")
+        gateway.ping()
+        os.kill(pid, signal.SIGKILL)
+        assert int(gateway.answer(late).text) != pid
+
+
 def test_a_server_that_closes_its_input_is_replaced(start: Start) -> None:
     gateway = start(servers={"a": server("closes-its-input")})
     pid = pid_of(gateway, "a")

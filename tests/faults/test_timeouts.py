@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from msgspec import Raw
 
 from clients.connection import LONGEST, Unheard
 from configs.models import Server, Source
@@ -18,7 +17,7 @@ Make = Callable[..., Puppet]
 
 
 def exchange(timeout: float) -> Exchange:
-    made = Exchange(Unheard(), b"1", "tools/call", Raw(b"{}"))
+    made = Exchange(Unheard(), b"1", "tools/call", {})
     made.begin(100.0, timeout)
     return made
 

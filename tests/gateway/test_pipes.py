@@ -146,6 +146,32 @@ def test_a_line_not_begun_can_be_taken_back() -> None:
     asyncio.run(run())
 
 
+def test_of_lines_that_fit_the_pipe_only_in_part_those_not_begun_can_be_taken_back() -> None:
+    async def run() -> list[bytes]:
+        source, sink = os.pipe()
+        writer = Writer(own(sink), lambda error: None)
+        owners = [object() for _ in range(8)]
+        for number, owner in enumerate(owners):
+            writer.send(b"%d" % number * 30_000, owner)  # more than a pipe holds
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        (begun,) = (number for number, owner in enumerate(owners) if writer.is_writing(owner))
+        assert not any(writer.withdraw(owner) for owner in owners[: begun + 1])
+        assert all(writer.withdraw(owner) for owner in owners[begun + 1 :])
+        found = os.read(source, 1 << 16)
+        await writer.flushed()
+        found += os.read(source, 1 << 16)
+        writer.close()
+        os.close(source)
+        os.close(sink)
+        *lines, rest = found.split(b"\n")
+        assert (len(lines), rest, writer.queued) == (begun + 1, b"", 0)
+        return lines
+
+    lines = asyncio.run(run())
+    assert lines == [b"%d" % number * 30_000 for number in range(len(lines))]
+
+
 def test_a_reader_that_went_away_is_told_once_and_later_lines_are_nobodys() -> None:
     async def run() -> list[OSError]:
         source, sink = os.pipe()

@@ -54,6 +54,18 @@ def test_a_listing_is_sorted_by_server_whatever_the_order_of_arrival() -> None:
     assert names(one) == ["a__x", "a__y", "b__z"]
 
 
+def test_a_listing_is_sorted_by_the_names_on_the_wire_also_where_one_servers_name_begins_anothers() -> None:
+    tools = registry("s1", "s10", "s1-x")
+    for server in ("s1", "s10", "s1-x"):
+        uri = json.dumps({"uri": f"{server[::-1]}:u"}).encode()
+        tools.publish(server, listing("y", "x.y", "x", prompts=(item("p"),), resources=(uri,)))
+    assert names(tools) == sorted(names(tools))
+    assert len(names(tools)) == 9
+    prompts = [one["name"] for one in json.loads(tools.view().array("prompts"))]
+    uris = [one["uri"] for one in json.loads(tools.view().array("resources"))]
+    assert (prompts, uris) == (sorted(prompts), sorted(uris))
+
+
 def test_publishing_the_same_again_changes_nothing() -> None:
     tools = registry("a")
     assert tools.publish("a", listing("x", prompts=(item("p"),))) == {"tools", "prompts"}
@@ -150,7 +162,7 @@ def test_a_resource_two_servers_have_belongs_to_the_first_by_name() -> None:
         for server in order:
             tools.publish(server, Listing(tools=(item("t"),), resources=(b'{"uri":"x:y","n":1.00}',)))
         uris = [json.loads(one)["uri"] for one in json_items(tools.view().array("resources"))]
-        assert uris == ["x:y", "kimi-gateway://b/x:y"]
+        assert uris == ["kimi-gateway://b/x:y", "x:y"]
         route = tools.view().find_resource("kimi-gateway://b/x:y")
         assert route is not None
         assert (route.server, route.name) == ("b", "x:y")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,18 @@ def test_only_our_own_pages_may_ask(inside: Within, a: Puppet) -> None:
         (f"file://localhost:{port}", 403), (f"http://localhost:{port}.evil.example", 403), ("", 403),
     ):  # fmt: skip
         assert site.ask("GET", "/health", {"Origin": origin}).status == status, origin
+
+
+def test_what_decides_who_may_come_in_is_said_once(inside: Within, a: Puppet) -> None:
+    site = inside(a).site
+    own = f"127.0.0.1:{site.port}"
+    for name, value, other in (
+        ("Host", own, "evil.example"), ("Host", "evil.example", own), ("Host", own, own),
+        ("Origin", "https://evil.example", f"http://{own}"), ("Authorization", "Bearer wrong", f"Bearer {TOKEN}"),
+    ):  # fmt: skip
+        reply = site.ask("POST", None, {name: value}, json.dumps(PING).encode(), [(name, other)])
+        assert reply.status == 400, (name, value)
+        assert name.lower() in reply.error["message"]
 
 
 def test_strangers_are_turned_away_before_anything_is_read(inside: Within, a: Puppet) -> None:
@@ -220,6 +233,25 @@ def test_status_asks_the_gateway_that_runs_for_the_project(serve: Serve, a: Pupp
     bound = served.site.bearing(CI).stateless("kimi-gateway/status")
     assert (bound.status, bound.error["code"]) == (404, -32601)
     assert "servers" in served.site.stateless("kimi-gateway/status").message.result
+
+
+def test_open_to_others_it_says_which_names_it_will_answer_to(serve: Serve, a: Puppet) -> None:
+    hint = b"answered 421 until gateway.http.hosts"
+    wide = serve(a, arguments=("--http", "0.0.0.0:0"))
+    until(lambda: hint in wide.gateway.errors, "the hint")
+    assert wide.site.ask("GET", "/health", {"Host": f"192.0.2.1:{wide.port}"}).status == 421
+    named = serve(a, arguments=("--http", "0.0.0.0:0"), gateway={"http": {"hosts": ["192.0.2.1"]}})
+    assert named.site.ask("GET", "/health", {"Host": f"192.0.2.1:{named.port}"}).status == 200
+    for one in (named, serve(a)):
+        until(lambda one=one: b"VS Code" in one.gateway.errors, "all it says at the start")
+        assert hint not in one.gateway.errors
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this machine has one such address only")
+def test_status_asks_a_gateway_at_an_address_that_is_none_of_its_hosts(serve: Serve, a: Puppet) -> None:
+    served = serve(a, arguments=("--http", "127.0.0.2:0"))
+    status = served.gateway.run("status", "--json")
+    assert json.loads(status.stdout)["gateway"]["url"] == f"http://127.0.0.2:{served.port}/mcp"
 
 
 def test_a_stopped_gateway_takes_its_note_with_it(serve: Serve, a: Puppet) -> None:

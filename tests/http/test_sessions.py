@@ -207,6 +207,24 @@ def test_a_batch_of_nothing_good_is_answered(serve: Serve, puppet: Make) -> None
     assert [answer["error"]["code"] for answer in talk.post([1, 2]).json] == [-32600, -32600]
 
 
+def test_a_version_that_nobody_speaks_is_refused_whatever_it_heads(serve: Serve, puppet: Make) -> None:
+    talk = serve(puppet("a")).site.initialize()
+    for version in ("1999-01-01", "2099-01-01", ""):
+        wrong = {"MCP-Protocol-Version": version}
+        told = talk.frame("ping")
+        replies = [
+            talk.post(told, wrong),
+            talk.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, wrong),
+            talk.site.ask("GET", None, {**talk.headers, **wrong, "Accept": "text/event-stream"}),
+            talk.site.ask("DELETE", None, {**talk.headers, **wrong}),
+        ]
+        for reply in replies:
+            assert (reply.status, reply.error["code"]) == (400, -32022)
+            assert "2025-11-25" in reply.error["data"]["supported"]
+        assert [reply.json["id"] for reply in replies] == [told["id"], None, None, None]
+    assert talk.post(talk.frame("ping"), {"MCP-Protocol-Version": None}).status == 200
+
+
 def test_a_batch_of_another_version_is_refused(serve: Serve, puppet: Make) -> None:
     talk = serve(puppet("a")).site.initialize()
     reply = talk.post([talk.frame("ping")])

@@ -13,8 +13,11 @@ from typing import Any
 
 import httpx
 import pytest
+from aiohttp import web
 
 from tests.client import DEADLINE, command, until
+from tests.clients.web import INTRODUCTION, Script, event, reply, stream
+from tests.end_to_end.test_web import scripted_aside
 from tests.puppets import Puppet
 
 Json = dict[str, Any]
@@ -245,3 +248,47 @@ def test_a_client_that_leaves_takes_its_connection_with_it(asking: str) -> None:
     assert Path(f"/proc/{pid}").exists()
     ada.leave()
     until(lambda: not Path(f"/proc/{pid}").exists(), "the end of its process")
+
+
+def test_a_call_on_a_connection_of_its_own_is_finished_before_an_edited_server_is_replaced(
+    asking: str, tmp_path: Path
+) -> None:
+    ada, ben = SessionClient(asking), SessionClient(asking)
+    call = ada.call(ask="elicitation/create", say="for ada")
+    question = call.asked("elicitation/create")
+    file = tmp_path / "home" / ".kode.json"
+    config = json.loads(file.read_text())
+    config["mcpServers"]["a"]["env"] = {"EDITED": "1"}
+    config["mcpServers"]["b"] = config["mcpServers"]["a"]
+    file.write_text(json.dumps(config))
+    until(lambda: "b__work" in str(ben.send("tools/list", {}).answer()), "the other server, by the same edit")
+    ada.reply(question, {"action": "accept", "content": {"name": "ada"}})
+    assert "ada" in call.answer()["result"]["content"][0]["text"]
+
+
+def test_a_session_that_ended_on_a_connection_of_its_own_is_begun_again_and_the_call_sent_again(
+    serve: Callable[..., str],
+) -> None:
+    script = Script()
+    begun: list[str] = []
+
+    async def listen(request: web.Request, body: Json) -> web.StreamResponse:
+        return await stream(request, event(b'{"jsonrpc":"2.0","id":"q","method":"roots/list"}'))
+
+    async def begin(request: web.Request, body: Json) -> web.StreamResponse:
+        begun.append(f"session-{len(begun) + 1}")
+        return reply(body, INTRODUCTION, headers={"Mcp-Session-Id": begun[-1]})
+
+    async def work(request: web.Request, body: Json) -> web.StreamResponse:
+        session = request.headers["Mcp-Session-Id"]
+        if session == "session-2":
+            return web.Response(status=404)
+        return reply(body, {"content": [{"type": "text", "text": session}]})
+
+    script.on |= {"GET": listen, "initialize": begin, "tools/call": work}
+    with scripted_aside(script):
+        url = serve(("a", {"url": script.url, "type": "http"}))
+        ada = SessionClient(url)
+        until(lambda: any(body.get("id") == "q" for _, _, body in script.requests), "the answer to its question")
+        assert ada.call().answer()["result"]["content"][0]["text"] == "session-3"
+        assert [headers["Mcp-Session-Id"] for headers, _ in script.got("tools/call")] == ["session-2", "session-3"]

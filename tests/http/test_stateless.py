@@ -130,6 +130,13 @@ def test_what_is_missing_or_unknown_has_its_status(inside: Within, puppet: Make,
     assert site.post(frame, {"MCP-Protocol-Version": STATELESS}).status == 202
 
 
+def test_there_is_no_stream_and_no_session_to_end(inside: Within, a: Puppet) -> None:
+    site = inside(a).site
+    for method in ("GET", "DELETE"):
+        reply = site.ask(method, None, {"MCP-Protocol-Version": STATELESS})
+        assert (reply.status, reply.headers["Allow"]) == (405, "POST"), method
+
+
 def test_a_listener_is_acknowledged_then_told_and_unsubscribed_when_it_goes(inside: Within, a: Puppet) -> None:
     a.on("resources/subscribe", lambda _: {"result": {}})
     a.on("resources/unsubscribe", lambda _: {"result": {}})

@@ -73,7 +73,8 @@ def test_noise_is_taken_off_and_only_the_last_lines_are_kept() -> None:
 
 def test_the_exit_of_a_cli_becomes_a_failure() -> None:
     assert failed(request(), 1, NOISY).kind == "rate_limit"
-    assert failed(request(), 143, " \n").text().startswith("failed: kimi ended with exit code 143 and said nothing")
+    assert failed(request(), 143, " \n").text().startswith("failed: kimi was ended by a signal, with exit code 143")
+    assert failed(request(), 1, " \n").text().startswith("failed: kimi ended with exit code 1 and said nothing")
 
 
 def test_a_connection_error_names_the_address() -> None:

@@ -20,6 +20,8 @@ def test_the_generations_are_told_apart_by_version() -> None:
     assert judge("/k", 0, "kimi, version 1.51.0\n") == Cli("/k", "1.51.0", "legacy")
     assert judge("/k", 0, "2.1.0\n") == Cli("/k", "2.1.0", "code")
     assert judge("/k", 0, "a warning of node's\n2.2.0-beta.1\n") == Cli("/k", "2.2.0-beta.1", "code")
+    assert judge("/k", 0, "kimi, version 2.1.0") == Cli("/k", "2.1.0", "code")
+    assert judge("/k", 0, "kimi, version 0.9.3") == Cli("/k", "0.9.3", "legacy")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from servers.kimi.activity import Touched
 from servers.kimi.api import Access
 from servers.kimi.cli.request import Request, all_tools_told, context_size, own_home, throw_away_home
@@ -64,3 +66,15 @@ def test_a_tool_that_was_stopped_is_told_after_all() -> None:
     with all_tools_told(one, lambda: 1) as followed:
         followed.tool_ended("a.py")
     assert told == ["a.py"]
+
+
+@pytest.mark.parametrize(("journaled", "begun", "expected"), [(None, 0, [None]), (0, 0, []), (None, 1, [None])])
+def test_where_nothing_tells_of_tools_any_file_may_be_kimis(
+    journaled: int | None, begun: int, expected: list[Touched]
+) -> None:
+    told: list[Touched] = []
+    one = Request("kimi", "", Path("/"), {}, None, "", writes=True, tool_ended=told.append)
+    one.activity.tools = begun
+    with all_tools_told(one, lambda: journaled):
+        pass
+    assert told == expected

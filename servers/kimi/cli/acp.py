@@ -12,7 +12,7 @@ from servers.kimi.activity import Touched, touched
 from servers.kimi.cli.output import failed
 from servers.kimi.cli.process import Kimi, feed, lines
 from servers.kimi.cli.request import Request
-from servers.kimi.failure import Failure
+from servers.kimi.failure import Failure, cut_off
 from servers.kimi.tasks import beside
 
 Frame = dict[str, Any]
@@ -39,9 +39,21 @@ async def converse(kimi: Kimi, request: Request) -> str:
         await feed(kimi, b"")
         with anyio.move_on_after(5):
             await kimi.process.wait()
-    if result.get("stopReason") == "refusal":
-        raise Failure("content_filter", "Kimi refused to answer")
+    problem = _problem(result.get("stopReason"))
+    if problem:
+        raise problem
     return conversation.text
+
+
+def _problem(stop: object) -> Failure | None:
+    """What keeps an answer that ended in this way from being a whole one; who says nothing said all."""
+    if stop in ("end_turn", None):
+        return None
+    if stop == "refusal":
+        return Failure("content_filter", "Kimi refused to answer")
+    if stop == "max_tokens":
+        return cut_off("it reached the limit of tokens")
+    return cut_off(f"Kimi stopped before its end: {stop}")
 
 
 class _Conversation:
@@ -54,6 +66,7 @@ class _Conversation:
         self._ended = False
         self._replies, self._pending = anyio.create_memory_object_stream[Frame](1000)
         self._calls: dict[str, Touched] = {}
+        self._over: set[str] = set()
         self.text = ""
 
     async def read(self) -> None:
@@ -77,9 +90,9 @@ class _Conversation:
             await self._changed.wait()
         error = self._answer.get("error")
         if error:
-            fields = cast("Frame", error)
-            raise failed(self._request, 0, f"{fields.get('message')} {json.dumps(fields.get('data') or '')}")
-        return cast("Frame", self._answer.get("result") or {})
+            fields = _mapping(error)
+            raise failed(self._request, 0, f"{fields.get('message', error)} {json.dumps(fields.get('data') or '')}")
+        return _mapping(self._answer.get("result"))
 
     async def _send(self, frame: Frame) -> None:
         assert self._kimi.process.stdin is not None
@@ -88,17 +101,14 @@ class _Conversation:
 
     def _line(self, line: bytes) -> None:
         try:
-            frame = json.loads(line)
-        except ValueError:
+            fields = _mapping(json.loads(line))
+        except (ValueError, RecursionError):
             return
-        if not isinstance(frame, dict):
-            return
-        fields = cast("Frame", frame)
         if "method" in fields and "id" in fields:
             with suppress(anyio.WouldBlock, anyio.BrokenResourceError):
                 self._replies.send_nowait(self._decide(fields))
         elif fields.get("method") == "session/update":
-            self._update(cast("Frame", fields["params"].get("update") or {}))
+            self._update(_mapping(_mapping(fields.get("params")).get("update")))
         elif fields.get("id") == self._id:
             self._answer = fields
             self._changed.set()
@@ -107,29 +117,35 @@ class _Conversation:
         kind = update.get("sessionUpdate")
         activity = self._request.activity
         if kind == "agent_message_chunk":
-            piece = str(cast("Frame", update.get("content") or {}).get("text", ""))
+            piece = str(_mapping(update.get("content")).get("text", ""))
             self.text += piece
             activity.characters += len(piece)
-        elif kind == "tool_call":
+        elif kind in ("tool_call", "tool_call_update"):
+            self._tool(str(update.get("toolCallId")), update)
+
+    def _tool(self, call: str, update: Frame) -> None:
+        if call not in self._calls:
             self.text = ""
-            activity.step += 1
-        elif kind == "tool_call_update":
-            call = str(update.get("toolCallId"))
-            if update.get("rawInput"):
-                # The title turns from the tool's name into a sentence; its kind tells enough.
-                name = {"read": "Read", "edit": "Edit"}.get(str(update.get("kind")), "")
-                self._calls[call] = touched(name, update["rawInput"])
-            if update.get("status") in ("completed", "failed"):
-                self._request.tool_ended(self._calls.pop(call, None))
+            self._calls[call] = None
+            self._request.activity.step += 1
+            self._request.activity.tools += 1
+        if update.get("rawInput"):
+            # The title turns from the tool's name into a sentence; its kind tells enough.
+            name = {"read": "Read", "edit": "Edit"}.get(str(update.get("kind")), "")
+            self._calls[call] = touched(name, update["rawInput"])
+        if update.get("status") in ("completed", "failed") and call not in self._over:
+            self._over.add(call)
+            self._request.tool_ended(self._calls[call])
 
     def _decide(self, question: Frame) -> Frame:
         """Permission is given to tools that may write, and to nothing else."""
         answer: Frame = {"jsonrpc": "2.0", "id": question["id"]}
         if question["method"] != "session/request_permission":
             return {**answer, "error": {"code": -32601, "message": "not offered by this client"}}
-        options = cast("list[Frame]", question["params"].get("options") or [])
+        options = _mapping(question.get("params")).get("options")
         wanted = "allow" if self._request.writes else "reject"
-        chosen = next((option for option in options if str(option.get("kind", "")).startswith(wanted)), None)
+        given = [_mapping(option) for option in cast("list[object]", options)] if isinstance(options, list) else []
+        chosen = next((option for option in given if str(option.get("kind", "")).startswith(wanted)), None)
         if chosen is None:
             return {**answer, "result": {"outcome": {"outcome": "cancelled"}}}
         return {**answer, "result": {"outcome": {"outcome": "selected", "optionId": chosen.get("optionId")}}}
@@ -137,3 +153,7 @@ class _Conversation:
     async def _reply(self) -> None:
         async for frame in self._pending:
             await self._send(frame)
+
+
+def _mapping(value: object) -> Frame:
+    return cast("Frame", value) if isinstance(value, dict) else {}

@@ -6,10 +6,9 @@ import uuid
 from pathlib import Path
 
 from servers.kimi.cli import acp, journal
-from servers.kimi.cli.output import Said, failed
+from servers.kimi.cli.output import Said, failed, whole
 from servers.kimi.cli.process import finish, started
 from servers.kimi.cli.request import Request, all_tools_told, context_size, own_home, throw_away_home
-from servers.kimi.failure import Failure
 
 _AGENT = """---
 name: {name}
@@ -50,8 +49,8 @@ async def _print(request: Request, home: Path) -> str:
     async with started(argv, request.project, _environment(request, home)) as kimi:
         code = await finish(kimi, said.line)
         if code != 0:
-            raise failed(request, code, kimi.stderr() or said.plain)
-    return _whole(journal.read(home), said.answer)
+            raise failed(request, code, kimi.stderr(), said.words())
+    return _whole(request, journal.read(home), said.answer(), kimi.stderr())
 
 
 async def _converse(request: Request, home: Path) -> str:
@@ -62,17 +61,14 @@ async def _converse(request: Request, home: Path) -> str:
         (agents / "agent.md").write_text(_AGENT.format(name="agent"), encoding="utf-8")
     async with started([request.program, "acp"], request.project, _environment(request, home)) as kimi:
         streamed = await acp.converse(kimi, request)
-    return _whole(journal.read(home), streamed)
+    return _whole(request, journal.read(home), streamed, kimi.stderr())
 
 
-def _whole(ending: journal.Ending, streamed: str) -> str:
+def _whole(request: Request, ending: journal.Ending, streamed: str, stderr: str) -> str:
     problem = ending.problem()
     if problem:
         raise problem
-    text = (ending.text or streamed).strip()
-    if not text:
-        raise Failure("failed", "Kimi answered with nothing")
-    return text
+    return whole(request, ending.text or streamed, stderr)
 
 
 def _environment(request: Request, home: Path) -> dict[str, str]:

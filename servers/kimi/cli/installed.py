@@ -17,6 +17,10 @@ from servers.kimi.failure import Failure, Kind
 Generation = Literal["code", "legacy"]
 """`code`: npm @moonshot-ai/kimi-code. `legacy`: PyPI kimi-cli up to 1.51."""
 PROBE_SECONDS = 20
+_VERSION = re.compile(
+    r"^(?P<named>kimi[\w-]*,? (?:version )?)?v?(?P<version>(?P<major>\d+)\.\d+\.\d+\S*)\s*$", re.MULTILINE
+)
+"""The old generation, which ended with 1.52, puts its name before the number, the new one does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,9 @@ def judge(path: str, code: int, output: str) -> Cli | Unusable:
         return Unusable(
             path, "cli_unsupported", f"{path} is the last, empty release of kimi-cli (no longer maintained)"
         )
-    old = re.search(r"^kimi, version (\d+\.\d+\S*)", text, re.MULTILINE)
-    if old and code == 0:
-        return Cli(path, old[1], "legacy")
-    new = re.search(r"^(\d+\.\d+\.\d+\S*)\s*$", text, re.MULTILINE)
-    if new and code == 0:
-        return Cli(path, new[1], "code")
+    said = _VERSION.search(text)
+    if said and code == 0:
+        return Cli(path, said["version"], "legacy" if said["named"] and int(said["major"]) < 2 else "code")
     shown = text.splitlines()[-1][:200] if text else "nothing"
     return Unusable(path, "cli_unsupported", f"{path} --version ended with {code} and said: {shown}")
 
@@ -107,4 +108,4 @@ class Finder:
             return Unusable(path, "cli_unsupported", f"{path} --version did not answer within {PROBE_SECONDS} s")
         except Failure as failure:
             return Unusable(path, failure.kind, failure.words)
-        return judge(path, code, kimi.stderr() + b"\n".join(said).decode("utf-8", "replace"))
+        return judge(path, code, b"\n".join((*said, kimi.errors)).decode("utf-8", "replace"))

@@ -50,10 +50,10 @@ def read(home: Path) -> Ending:
         return ending(lines)
 
 
-def tool_calls(home: Path) -> int:
-    """How many tools were started in the only session of a throw-away home."""
-    paths = home.glob("sessions/*/*/agents/main/wire.jsonl")
-    return sum(path.read_bytes().count(b'"event":{"type":"tool.call"') for path in paths)
+def tool_calls(home: Path) -> int | None:
+    """How many tools were started in the only session of a throw-away home; `None` where no journal was kept."""
+    paths = list(home.glob("sessions/*/*/agents/main/wire.jsonl"))
+    return sum(path.read_bytes().count(b'"event":{"type":"tool.call"') for path in paths) if paths else None
 
 
 def ending(lines: Iterable[bytes]) -> Ending:

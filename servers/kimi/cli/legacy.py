@@ -5,11 +5,10 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from servers.kimi.cli.output import Said, failed
+from servers.kimi.cli.output import Said, failed, whole
 from servers.kimi.cli.process import finish, started
 from servers.kimi.cli.relay import Relay, watching
 from servers.kimi.cli.request import Request, all_tools_told, context_size, own_home, throw_away_home
-from servers.kimi.failure import Failure
 
 _AGENT = """version: 1
 agent:
@@ -55,20 +54,19 @@ async def _print(request: Request, home: Path, relay: Relay | None) -> str:
     async with started(argv, request.project, _environment(request, home, relay)) as kimi:
         code = await finish(kimi, said.line, stdin)
         if code != 0:
-            raise failed(request, code, said.plain or kimi.stderr())
+            raise failed(request, code, said.words(), kimi.stderr())
     # This CLI ends with 0 for half an answer too, and says so nowhere: only the API's own words tell.
     if relay:
         problem = relay.problem()
         if problem:
             raise problem
-    if not said.answer.strip():
-        raise Failure("failed", "Kimi answered with nothing")
-    return said.answer.strip()
+    return whole(request, said.answer(), kimi.stderr())
 
 
-def _tool_calls(home: Path) -> int:
-    """How many tools were started in the only session of a throw-away home."""
-    return sum(path.read_bytes().count(b'"type": "ToolCall"') for path in home.glob("sessions/*/*/wire.jsonl"))
+def _tool_calls(home: Path) -> int | None:
+    """How many tools were started in the only session of a throw-away home; `None` where no journal was kept."""
+    paths = list(home.glob("sessions/*/*/wire.jsonl"))
+    return sum(path.read_bytes().count(b'"type": "ToolCall"') for path in paths) if paths else None
 
 
 def _environment(request: Request, home: Path, relay: Relay | None) -> dict[str, str]:

@@ -51,8 +51,12 @@ class Request:
 
 
 @contextmanager
-def all_tools_told(request: Request, started: Callable[[], int]) -> Generator[Request]:
-    """See to it that a tool whose end nobody reported, because the run was stopped, is reported after all."""
+def all_tools_told(request: Request, journal: Callable[[], int | None]) -> Generator[Request]:
+    """See to it that a tool whose end nobody reported, because the run was stopped, is reported after all.
+
+    `journal` counts the tools that a journal knows of; without a journal, and with no word of tools on stdout, this is
+    a Kimi whose tools cannot be followed, and what changed while it ran is taken for its doing.
+    """
     ended = 0
 
     def count(touched: Touched) -> None:
@@ -63,7 +67,9 @@ def all_tools_told(request: Request, started: Callable[[], int]) -> Generator[Re
     try:
         yield replace(request, tool_ended=count)
     finally:
-        if started() > ended:
+        journaled, told = journal(), request.activity.tools
+        unfollowed = journaled is None and not told
+        if unfollowed or max(journaled or 0, told) > ended:
             request.tool_ended(None)
 
 
