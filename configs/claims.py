@@ -93,7 +93,8 @@ def report(asked: Iterable[Claim], notes: Notes, fault: str) -> None:
     if not waiting:
         return
     if fault:
-        notes.add((), f"the record of what you trust is not used: {fault.rstrip('.')}", "")
+        why, _, fix = fault.rpartition(". ")
+        notes.add((), f"the record of what you trust is not used: {why}", fix)
     first = next((claim for claim in waiting if claim.kind != "settings"), None)
     path = ("mcpServers", first.name) if first else SECTION
     words: list[str] = []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 PRIVATE = 0o600
@@ -33,6 +34,23 @@ def replace(file: Path, data: bytes, *, mode: int | None = None, backup: bool = 
     if old and backup:
         _write(target.with_name(target.name + ".bak"), target.read_bytes(), stat.S_IMODE(old.st_mode), old)
     _write(target, data, mode, old)
+
+
+@contextlib.contextmanager
+def alone(file: Path) -> Generator[None]:
+    """Keep others of ours from changing a file between our reading and our writing it.
+
+    Raises:
+        OSError: its directory cannot be opened.
+    """
+    # The directory is locked, as the file itself is replaced by another.
+    descriptor = os.open(os.path.dirname(os.path.realpath(file)), os.O_RDONLY)  # noqa: PTH120
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(target: Path, data: bytes, mode: int, like: os.stat_result | None) -> None:

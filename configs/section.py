@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from configs.document import Json, KeyPath
@@ -67,7 +67,7 @@ def read_gateway(personal: Part | None, project: Part | None, environ: Mapping[s
         settings.naming,
         Kimi(settings.kimi.enabled, settings.kimi.tools),
         Health(settings.health.interval, settings.health.timeout, settings.health.misses),
-        Http(tuple(settings.http.hosts), _tokens(settings, layers, environ), settings.http.bodyLimit),
+        Http(tuple(settings.http.hosts), _tokens(settings, layers, environ, profiles), settings.http.bodyLimit),
         settings.maxFrame,
     )
 
@@ -91,10 +91,21 @@ def _layered(variables: Part | None, project: Part | None, personal: Part | None
     return Settings.of(*(clean(part.settings, part.notes, SECTION, strict=part is not variables) for part in layers))
 
 
-def _tokens(settings: Settings, layers: Sequence[Part], environ: Mapping[str, str]) -> tuple[HttpToken, ...]:
+def _tokens(
+    settings: Settings, layers: Sequence[Part], environ: Mapping[str, str], profiles: Container[str]
+) -> tuple[HttpToken, ...]:
     """The HTTP tokens, variables expanded; one that cannot be told is left out."""
     tokens: list[HttpToken] = []
+
+    def note(path: KeyPath, message: str, fix: str) -> None:
+        part = next(part for part in reversed(layers) if _has(part.values, path))
+        part.notes.add((*SECTION, *path), message, fix)
+
     for name, written in sorted(settings.http.tokens.items()):
+        path = ("http", "tokens", name)
+        if written.profile is not None and written.profile not in profiles:
+            message = f'there is no profile "{written.profile}", so this token opens nothing'
+            note((*path, "profile"), message, "Add the profile, or name one that is there.")
         try:
             token = expand(written.token, environ).text
         except Unset as unset:
@@ -104,9 +115,7 @@ def _tokens(settings: Settings, layers: Sequence[Part], environ: Mapping[str, st
                 tokens.append(HttpToken(name, token, written.profile))
                 continue
             message, fix = "is empty", "An empty token would let everybody in: write one."
-        path = ("http", "tokens", name, "token")
-        part = next(part for part in reversed(layers) if _has(part.values, path))
-        part.notes.add((*SECTION, *path), message, fix)
+        note((*path, "token"), message, fix)
     return tuple(tokens)
 
 

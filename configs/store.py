@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from configs.document import Document, Fault, Json, KeyPath, parse, read
-from configs.files import PRIVATE, replace
+from configs.files import PRIVATE, alone, replace
 from configs.load import PROJECTS, SERVERS
 from configs.locate import Places, kode_project_key
 from configs.models import Scope
@@ -77,6 +78,14 @@ def rewrite(file: Path, change: Callable[[Document], str], *, shared: bool = Fal
     Raises:
         Unusable: it cannot be read, changed or written; then it is as it was.
     """
+    try:
+        with alone(file):
+            _rewrite(file, change, shared=shared)
+    except OSError as error:
+        raise Unusable(f"{file} cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def _rewrite(file: Path, change: Callable[[Document], str], *, shared: bool) -> None:
     document = opened(file)
     try:
         text = change(document)
@@ -85,8 +94,8 @@ def rewrite(file: Path, change: Callable[[Document], str], *, shared: bool = Fal
         raise Unusable(f"{file}:{fault}") from fault
     if text == document.text:
         return
+    if file.exists() and not os.access(file, os.W_OK):
+        # Its directory may allow to replace it: whoever made it read-only did not mean that.
+        raise Unusable(f"{file} is read-only to you. Make it writable first.")
     mode = None if file.exists() else SHARED if shared else PRIVATE
-    try:
-        replace(file, text.encode(), mode=mode, backup=True)
-    except OSError as error:
-        raise Unusable(f"{file} cannot be written: {(error.strerror or str(error)).lower()}") from error
+    replace(file, text.encode(), mode=mode, backup=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from configs.files import data_directory
+from configs.files import alone, data_directory
 from configs.files import replace as replace_file
 from configs.models import Claim
 
@@ -67,20 +68,22 @@ def read(file: Path, environ: Mapping[str, str]) -> Trust:
 
 def grant(file: Path, claims: Iterable[Claim]) -> None:
     """Record that the user allows these."""
-    projects = _editable(file)
-    for claim in claims:
-        projects.setdefault(claim.project, {})[key(claim)] = {"hash": digest(claim), **describe(claim)}
-    _write(file, projects)
+    with _editing(file) as projects:
+        for claim in claims:
+            projects.setdefault(claim.project, {})[key(claim)] = {"hash": digest(claim), **describe(claim)}
+        _write(file, projects)
 
 
 def revoke(file: Path, project: str, keys: Iterable[str] | None = None) -> int:
     """Forget what was allowed in a project, or some of it; says how much that was."""
-    projects = _editable(file)
-    known = projects.get(project, {})
-    gone = [one for one in (known if keys is None else keys) if one in known]
-    projects[project] = {name: record for name, record in known.items() if name not in gone}
-    if gone:
-        _write(file, {path: records for path, records in projects.items() if records})
+    if not file.exists():
+        return 0
+    with _editing(file) as projects:
+        known = projects.get(project, {})
+        gone = [one for one in (known if keys is None else keys) if one in known]
+        projects[project] = {name: record for name, record in known.items() if name not in gone}
+        if gone:
+            _write(file, {path: records for path, records in projects.items() if records})
     return len(gone)
 
 
@@ -152,11 +155,13 @@ def _checked(found: Any) -> dict[str, dict[str, Record]]:
     }
 
 
-def _editable(file: Path) -> dict[str, dict[str, Record]]:
-    return {path: dict(records) for path, records in read(file, {}).projects.items()}
+@contextlib.contextmanager
+def _editing(file: Path) -> Generator[dict[str, dict[str, Record]]]:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with alone(file):
+        yield {path: dict(records) for path, records in read(file, {}).projects.items()}
 
 
 def _write(file: Path, projects: Mapping[str, Mapping[str, Record]]) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = json.dumps({"format": FORMAT, "projects": projects}, indent=2, sort_keys=True)
     replace_file(file, f"{text}\n".encode(), mode=0o600)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clients.upstream import Upstream
 from configs import checks, trust
-from configs.document import Json
+from configs.document import Document, Json
 from configs.edit import put
 from configs.entries import NAME_RULE, faults, is_name
 from configs.imports.plan import is_gateway
@@ -21,7 +21,7 @@ from configs.models import Config
 from configs.store import Standing, standings
 from configs.variables import names
 from gateway.cli.places import file_of, looked_up, write
-from gateway.cli.screen import complain, say
+from gateway.cli.screen import complain, paragraph
 from gateway.cli.shown import visible
 from gateway.cli.usage import Failed, Usage
 from gateway.cli.wiring import log_to_stderr, read_config, run_loop, running
@@ -39,10 +39,14 @@ def run(options: argparse.Namespace) -> int:
         raise Failed(f'{KIMI} is built in. Choose another name, or write "kimi": false under "gateway".')
     file = file_of(places, options.scope)
     there = standings(places).get(name, ())
-    if any(one.path == (SERVERS, name) and one.file == file for one in there):
-        raise Failed(f"{name} is already in {file}. Choose another name, or `kimi-gateway remove {name}` first.")
-    write(file, lambda document: put(document, (SERVERS, name), entry), shared=options.scope == "project")
-    say(f"Added {name} to {file}.")
+
+    def added(document: Document) -> str:
+        if document.find((SERVERS, name)):
+            raise Failed(f"{name} is already in {file}. Choose another name, or `kimi-gateway remove {name}` first.")
+        return put(document, (SERVERS, name), entry)
+
+    write(file, added, shared=options.scope == "project")
+    paragraph(f"Added {name} to {file}.", "")
     config = read_config(options)
     if options.scope == "project":
         # Whoever adds it has seen it.
@@ -140,11 +144,11 @@ async def _try(config: Config, name: str) -> int:
         upstream = gateway.manager.upstreams[name]
         if upstream.connection is None:
             reason = upstream.cause or upstream.activity or upstream.describe()[0]
-            say(f"It cannot be reached now: {reason.rstrip('.')}. {upstream.fix}".rstrip())
-            say("It stays in the file; `kimi-gateway status` tries again.")
+            paragraph(f"It cannot be reached now: {reason.rstrip('.')}. {upstream.fix}".rstrip(), "")
+            paragraph("It stays in the file; `kimi-gateway status` tries again.", "")
         else:
             for line in _discovered(upstream):
-                say(line)
+                paragraph(line, "")
     return 0
 
 

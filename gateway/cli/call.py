@@ -16,7 +16,7 @@ from gateway.cli.content import Shown
 from gateway.cli.nearest import did_you_mean
 from gateway.cli.progress import ProgressLine, all_tried
 from gateway.cli.schemas import Schema
-from gateway.cli.screen import complain, say, sentence
+from gateway.cli.screen import complain, say_json, sentence
 from gateway.cli.session import LocalClient, Refusal
 from gateway.cli.usage import Failed, Usage
 from gateway.cli.wiring import Gateway, configure, log_to_stderr, policy_of, run_loop, running
@@ -111,12 +111,19 @@ def _unknown(gateway: Gateway, name: str) -> Exception:
     if upstream is not None and (off or (upstream.connection is None and upstream.listing is None)):
         reason, advice = upstream.describe()
         return Failed(f"{server} {sentence(reason)} {advice}".rstrip())
-    hidden = gateway.registry.explain(name)
+    hidden = gateway.registry.explain(_canonical(gateway, name))
     if hidden is not None:
         return Usage(f"{name} is {hidden}")
     known = [canonical(route.server, route.name) for route in gateway.registry.view().routes["tools"].values()]
     hint = did_you_mean(name, dict.fromkeys(known), "`kimi-gateway tools` lists all there are.")
     return Usage(f"there is no tool {name!r}. {hint}")
+
+
+def _canonical(gateway: Gateway, name: str) -> str:
+    """The `server:tool` of a name on the wire, also of one that is hidden."""
+    shelves = gateway.registry.snapshot.shelves.items()
+    found = (canonical(server, item.name) for server, shelf in shelves for item in shelf.tools if item.wire == name)
+    return next(found, name)
 
 
 def _progress(frame: Frame) -> str:
@@ -129,7 +136,7 @@ def _progress(frame: Frame) -> str:
 def _show(answer: Object, options: argparse.Namespace) -> int:
     result = {key: json.loads(bytes(value)) for key, value in answer.items()}
     if options.json:
-        say(json.dumps(result, indent=2, ensure_ascii=False))
+        say_json(result)
     else:
         Shown(options.tool, options.output).show(result)
     return 1 if result.get("isError") is True else 0

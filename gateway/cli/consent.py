@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TextIO, cast
 
 from configs import claims, trust
 from configs.locate import NAME
@@ -16,6 +17,9 @@ from gateway.cli.shown import command_line, values, visible
 
 _PLAIN = re.compile(r"[\w.@/-]{1,40}", re.ASCII)
 MOST_NAMES = 10
+NARROWEST = 40
+INDENT = 14
+"""Where the facts begin, behind their labels."""
 
 
 def can_ask() -> bool:
@@ -51,7 +55,7 @@ def ask_for_trust(config: Config, read: Callable[[], Config]) -> Config:
     waiting = config.untrusted
     if not waiting or not can_ask():
         return config
-    for line in described(config):
+    for line in described(config, sys.stderr):
         sys.stderr.write(f"{line}\n")
     if not agrees("Trust this?"):
         sys.stderr.write(f"Not trusted, so left out. `{claims.COMMAND}` asks again.\n")
@@ -78,15 +82,37 @@ def untrusted_words(config: Config) -> str:
     )
 
 
-def described(config: Config) -> Iterator[str]:
+def described(config: Config, stream: TextIO) -> Iterator[str]:
     """All that a project asks for and is not trusted, in lines for people."""
-    waiting = config.untrusted
+    width = max(shutil.get_terminal_size().columns, NARROWEST) if stream.isatty() else None
+    for line in _described(config.untrusted):
+        yield from _fitting(line, width) if width else (line,)
+
+
+def _fitting(line: str, width: int) -> Iterator[str]:
+    """The line in parts that a terminal shows as they are, all but the first indented.
+
+    Left to the terminal, the rest of a long line begins at its edge, and padded well it looks like a line of ours.
+    """
+    from rich.cells import cell_len, chop_cells
+
+    if cell_len(line) <= width:
+        yield line
+        return
+    head, tail = line[:INDENT], line[INDENT:]
+    first, *rest = chop_cells(tail, width - cell_len(head))
+    yield head + first
+    for part in chop_cells("".join(rest), width - INDENT):
+        yield " " * INDENT + part
+
+
+def _described(waiting: Sequence[Claim]) -> Iterator[str]:
     yield f"{waiting[0].source} comes with the project and asks for:"
     for claim in waiting:
         yield ""
         yield f"  {visible(claim.name)}: {_KINDS[claim.kind](claim)}"
         for label, text in _facts(claim):
-            yield f"    {label:<9} {text}"
+            yield f"    {label:<9} {text}"  # INDENT characters before the text
     yield ""
 
 

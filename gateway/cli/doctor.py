@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 import sys
@@ -18,7 +17,7 @@ from gateway.cli import checkup, running_file
 from gateway.cli.findings import Finding, Level, judged, ok
 from gateway.cli.progress import all_tried
 from gateway.cli.report import name_clashes
-from gateway.cli.screen import flat, harmless, say
+from gateway.cli.screen import flat, harmless, say, say_json
 from gateway.cli.wiring import Gateway, check_project, configure, log_to_stderr, read_config, run_loop, running
 from servers.kimi.api import from_environment
 from servers.kimi.cli.installed import Finder
@@ -43,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     findings = run_loop(examine(config, options))
     well = all(finding.level != "problem" for finding in findings)
     if options.json:
-        say(json.dumps({"ok": well, "findings": [one.as_json() for one in findings]}, indent=2, ensure_ascii=False))
+        say_json({"ok": well, "findings": [one.as_json() for one in findings]})
     else:
         _show(findings)
     return 0 if well else 1

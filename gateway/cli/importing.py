@@ -22,7 +22,7 @@ from configs.merge import KIMI
 from configs.store import standings
 from gateway.cli.consent import agrees, ask, can_ask
 from gateway.cli.places import file_of, looked_up, write
-from gateway.cli.screen import complain, say, table
+from gateway.cli.screen import complain, paragraph, table
 from gateway.cli.shown import launch, visible
 from gateway.cli.usage import Failed, Usage
 
@@ -135,12 +135,12 @@ def _carry_out(rows: list[Row], options: argparse.Namespace) -> int:
     if any(row.state == "clash" for row in rows):
         complain("A clashing server is left as it is; `kimi-gateway remove` it first to take the other.")
     if not new:
-        say("Nothing to import: all is there already, or cannot be taken.")
+        paragraph("Nothing to import: all is there already, or cannot be taken.", "")
         return 0
     targets = {target: [row for row in new if row.target == target] for target in (row.target for row in new)}
     what = " and ".join(f"{len(rows)} into {target.file}" for target, rows in targets.items())
     if options.dry_run:
-        say(f"Would import {what}.")
+        paragraph(f"Would import {what}.", "")
         return 0
     if not options.yes:
         if not can_ask():
@@ -151,9 +151,9 @@ def _carry_out(rows: list[Row], options: argparse.Namespace) -> int:
             return 1
     for target, chosen in targets.items():
         _write(target, chosen)
-    say(f"Imported {what}. `kimi-gateway status` shows how they are.")
+    paragraph(f"Imported {what}. `kimi-gateway status` shows how they are.", "")
     if any(target.scope == "project" for target in targets):
-        say(f"Those of the project do not start before you have seen and allowed them: `{claims.COMMAND}`.")
+        paragraph(f"Those of the project do not start before you have seen and allowed them: `{claims.COMMAND}`.", "")
     return 0
 
 

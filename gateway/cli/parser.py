@@ -159,6 +159,7 @@ def parse(arguments: list[str]) -> int:
         _check_command(grammar, arguments)
         own, words = setup.arrange(arguments)
         options = grammar.parse_args(own, argparse.Namespace(module=None, words=words))
+        _check_directory()
         return importlib.import_module(f"gateway.cli.{options.module or options.command}").run(options)
     except BrokenPipeError:
         raise
@@ -171,8 +172,21 @@ def parse(arguments: list[str]) -> int:
             return 1
         cause = _leaf(error)
         hint = "" if isinstance(cause, Failed) else f" (set {DEBUG}=1 for details)"
-        complain(f"kimi-gateway: {str(cause) or type(cause).__name__}{hint}")
+        complain(f"kimi-gateway: {_words(cause)}{hint}")
         return 1
+
+
+def _check_directory() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise Failed("the directory you are in is gone. Change to one that exists.") from None
+
+
+def _words(cause: Exception) -> str:
+    if isinstance(cause, OSError) and cause.filename and cause.strerror:
+        return f"{cause.filename}: {cause.strerror.lower()}"
+    return str(cause) or type(cause).__name__
 
 
 def _check_command(grammar: argparse.ArgumentParser, arguments: list[str]) -> None:

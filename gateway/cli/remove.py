@@ -10,7 +10,7 @@ from configs import trust
 from configs.edit import drop
 from configs.store import Standing, standings
 from gateway.cli.places import entries_of, looked_up, write
-from gateway.cli.screen import complain, say
+from gateway.cli.screen import complain, paragraph
 
 
 def run(options: argparse.Namespace) -> int:
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     if top.scope == "project":
         keys = [f"{kind}:{options.name}" for kind in ("server", "overlay")]
         trust.revoke(trust.record_file(Path.home(), os.environ), os.path.realpath(top.file.parent), keys)
-    say(f"Removed {options.name} from {_place(top)}.")
+    paragraph(f"Removed {options.name} from {_place(top)}.", "")
     for below in found[:-1]:
         complain(f"Another {options.name} is still in {_place(below)}.")
     return 0

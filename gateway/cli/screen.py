@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -17,6 +18,16 @@ _NUMBER = re.compile(r"(?:\d[\d.]*(?: ms)?)?").fullmatch
 
 def say(text: str) -> None:
     sys.stdout.write((harmless(text) if sys.stdout.isatty() else text) + "\n")
+
+
+def say_json(value: object) -> None:
+    """JSON for scripts: what the output cannot show, like half of an emoji, is escaped and not lost."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
+    say(text)
 
 
 def complain(text: str) -> None:

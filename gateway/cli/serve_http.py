@@ -75,11 +75,23 @@ def claim(given: str, *, auth: bool) -> socket.socket:
 
 
 def token() -> str:
-    """The one that opens the door: from the environment, else made once and kept for this user alone."""
+    """The one that opens the door: from the environment, else made once and kept for this user alone.
+
+    Raises:
+        Failed: it cannot be kept.
+    """
     given = os.environ.get(TOKEN, "").strip()
     if given:
         return given
     file = files.data_directory(Path.home(), os.environ) / "token"
+    try:
+        return _kept(file)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Failed(f"the token cannot be kept in {file}: {reason}. Make that writable, or set {TOKEN}.") from error
+
+
+def _kept(file: Path) -> str:
     try:
         kept = file.read_text().strip()
     except FileNotFoundError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import sys
@@ -15,7 +14,7 @@ from configs.models import Config
 from gateway.cli import remote, running_file
 from gateway.cli.progress import all_tried
 from gateway.cli.report import Report, report
-from gateway.cli.screen import complain, paragraph, say, sentence, table
+from gateway.cli.screen import complain, paragraph, say_json, sentence, table
 from gateway.cli.wiring import NO_SERVERS, configure, log_to_stderr, run_loop, running
 
 PATIENCE = 20.0
@@ -62,7 +61,7 @@ async def look(config: Config) -> Report:
 
 def show(found: Report, *, as_json: bool) -> None:
     if as_json:
-        say(json.dumps(found, indent=2, ensure_ascii=False))
+        say_json(found)
         return
     servers = cast("dict[str, dict[str, Any]]", found["servers"])
     origin = cast("dict[str, Any] | None", found.get("gateway"))

@@ -11,7 +11,7 @@ from configs.edit import put
 from configs.models import Config
 from configs.store import Standing, standings
 from gateway.cli.places import entries_of, looked_up, write
-from gateway.cli.screen import complain, say
+from gateway.cli.screen import complain, paragraph
 from gateway.cli.wiring import read_config
 
 
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     one = _decisive(entries_of(name, standings(places), kimi=before.kimi.enabled))
     write(one.file, lambda document: put(document, (*one.path, "enabled"), bool(options.on)))
     _keep_trust(before, read_config(options), name)
-    say(f"{'Enabled' if options.on else 'Disabled'} {name} in {one.file}.")
+    paragraph(f"{'Enabled' if options.on else 'Disabled'} {name} in {one.file}.", "")
     server = read_config(options).servers.get(name)
     if options.on and server and server.problem:
         complain(f"It does not start: {server.problem}")

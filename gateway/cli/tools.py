@@ -13,7 +13,7 @@ from configs.models import Config
 from gateway.cli.nearest import did_you_mean
 from gateway.cli.progress import all_tried
 from gateway.cli.schemas import Schema, kind, parameters, signature
-from gateway.cli.screen import complain, headline, paragraph, say, sentence, table
+from gateway.cli.screen import complain, headline, paragraph, say, say_json, sentence, table
 from gateway.cli.wiring import NO_SERVERS, Gateway, check_profile, configure, log_to_stderr, run_loop, running
 from gateway.naming import canonical, split
 from gateway.registry import Item
@@ -63,7 +63,7 @@ async def show(config: Config, options: argparse.Namespace) -> int:
 
 def _print(rows: list[Row], options: argparse.Namespace) -> None:
     if options.json:
-        say(json.dumps([_described(row, options) for row in rows], indent=2, ensure_ascii=False))
+        say_json([_described(row, options) for row in rows])
     elif options.tokens:
         _print_costs(rows)
     elif options.pattern:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from configs import claims, trust
 from configs.models import Claim, Config
 from gateway.cli.consent import agrees, can_ask, described
-from gateway.cli.screen import complain, say, table
+from gateway.cli.screen import complain, paragraph, say, table
 from gateway.cli.shown import launch, visible
 from gateway.cli.wiring import check_project, read_config
 
@@ -36,9 +37,9 @@ def _grant(config: Config, record: Path, *, yes: bool) -> int:
         return 1
     if not waiting:
         asked = "All that this project asks for is trusted." if config.claims else "This project asks for no trust."
-        say(f"{asked} ({config.project})")
+        paragraph(f"{asked} ({config.project})", "")
         return 0
-    for line in described(config):
+    for line in described(config, sys.stdout):
         say(line)
     if not yes and not can_ask():
         complain(f"Nothing was trusted: there is no terminal to ask on. `{claims.COMMAND} --yes` trusts all of this.")
@@ -47,13 +48,17 @@ def _grant(config: Config, record: Path, *, yes: bool) -> int:
         complain("Nothing was trusted.")
         return 1
     trust.grant(record, waiting)
-    say(f"Trusted: {', '.join(visible(claim.name) for claim in waiting)}. An edited entry will need trust again.")
+    paragraph(
+        f"Trusted: {', '.join(visible(claim.name) for claim in waiting)}. An edited entry will need trust again.", ""
+    )
     return 0
 
 
 def _revoke(config: Config, record: Path) -> int:
     gone = trust.revoke(record, os.path.realpath(config.project))
-    say(f"{gone} no longer trusted in {config.project}." if gone else f"Nothing was trusted in {config.project}.")
+    paragraph(
+        f"{gone} no longer trusted in {config.project}." if gone else f"Nothing was trusted in {config.project}.", ""
+    )
     return 0
 
 

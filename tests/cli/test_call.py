@@ -104,9 +104,10 @@ def test_a_servers_misspelled_name_is_answered_without_starting_any(
     assert github.starts == 0
 
 
-def test_a_hidden_tool_says_what_hides_it(place: Place, a: Puppet) -> None:
+@pytest.mark.parametrize("name", ["a:work", "a__work"])
+def test_a_hidden_tool_says_what_hides_it(place: Place, a: Puppet, name: str) -> None:
     place.configure({"a": {**a.entry, "tools": {"deny": ["work"]}}})
-    done = place.run("call", "a:work")
+    done = place.run("call", name)
     assert done.returncode == 2 and 'hidden by deny "work"' in done.stderr
 
 
@@ -189,6 +190,14 @@ def test_json_prints_the_whole_result(place: Place, a: Puppet) -> None:
     result = words("hello", structuredContent={"n": 1}, _meta={"x": "y"})
     answer(a, result)
     assert place.json("call", "a:work") == result
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_json_loses_no_character(place: Place, a: Puppet, encoding: str) -> None:
+    answer(a, b'{"content":[{"type":"text","text":"half \\ud83d, \\u65e5"}]}')
+    place.variables["PYTHONIOENCODING"] = encoding
+    done = place.run("call", "a:work", "--json")
+    assert json.loads(done.stdout)["content"][0]["text"] == "half \ud83d, \u65e5"
 
 
 def test_progress_is_shown_and_not_in_the_output(place: Place, a: Puppet) -> None:

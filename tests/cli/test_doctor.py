@@ -186,3 +186,19 @@ def test_without_a_terminal_problems_of_the_files_are_on_stderr_first_as_everywh
     done = place.run("doctor")
     assert done.returncode == 1 and done.stderr.startswith(f"{file}:1:17: a key is expected here")
     assert "a key is expected here" in done.stdout
+
+
+def test_a_record_of_trust_that_is_not_believed_comes_with_its_fix(place: Place) -> None:
+    place.configure_project({"theirs": DEMO})
+    record = place.home / ".local" / "share" / "kimi-gateway" / "trust.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("no JSON")
+    (found,) = [one for one in problems(place) if str(record) in one["message"]]
+    assert "it is damaged" in found["message"] and found["fix"] == "Remove it and trust again."
+
+
+def test_a_token_for_a_profile_that_is_not_there(place: Place) -> None:
+    tokens = {"ci": {"token": "x" * 20, "profile": "reviewr"}}
+    place.configure({}, {"profiles": {"reviewer": {}}, "http": {"tokens": tokens}})
+    (found,) = problems(place)
+    assert 'gateway.http.tokens.ci.profile: there is no profile "reviewr"' in found["message"]

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cli.parser import commands_of, parser
 from tests.cli.place import DEMO, Place
-from tests.client import command
+from tests.client import DEADLINE, command
 
 COMMANDS = commands_of(parser())
 HEAVY = ("mcp", "rich", "pydantic", "pydantic_settings", "asyncio", "aiohttp", "httpx", "msgspec", "uvicorn")
@@ -56,6 +56,15 @@ def test_help_fits_a_terminal_of_80_columns(place: Place) -> None:
     screen = place.terminal("--help", columns=80)
     assert screen.wait() == 0
     assert max(map(len, screen.lines)) <= 80
+
+
+def test_a_directory_that_is_gone_is_said_to_be(place: Place) -> None:
+    words = f'mkdir gone; cd gone; rmdir ../gone; exec "{command()}" status'
+    done = subprocess.run(
+        ["sh", "-c", words], cwd=place.project, env=place.environment, capture_output=True, text=True, timeout=DEADLINE
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "kimi-gateway: the directory you are in is gone. Change to one that exists.\n"
 
 
 def test_an_unexpected_failure_is_one_line(place: Place) -> None:

@@ -32,6 +32,7 @@ def test_every_setting_is_read(configured: Configured) -> None:
         gateway(
             naming="bare", kimi={"tools": True}, maxFrame=2048, health={"interval": 1, "timeout": 2, "misses": 3},
             http={"hosts": ["h:1"], "bodyLimit": 4096, "tokens": {"ci": {"token": "${T}", "profile": "r"}}},
+            profiles={"r": {}},
         ),
         environ={"T": "s3cret"},
     )  # fmt: skip

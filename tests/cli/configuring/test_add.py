@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -229,3 +232,26 @@ def test_an_address_that_no_server_can_have_is_refused(person: Person, url: str)
     done = person.run("add", "docs", url)
     assert (done.returncode, done.stdout) == (2, "") and "is not a web address" in done.stderr
     assert not person.mine.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+def test_a_file_that_was_made_read_only_is_left_alone(person: Person) -> None:
+    person.mine.write_text("{}")
+    person.mine.chmod(0o400)
+    done = person.run("add", "demo", "--no-check", "--", *DEMO)
+    assert done.returncode == 1 and "is read-only" in done.stderr
+    assert person.mine.read_text() == "{}"
+
+
+def test_of_many_added_at_once_none_is_lost(person: Person) -> None:
+    person.mine.write_text("{}")
+
+    def add(name: str) -> subprocess.CompletedProcess[str]:
+        return person.run("add", name, "--no-check", "--", "x")
+
+    with ThreadPoolExecutor(6) as pool:
+        done = [*pool.map(add, (f"s{number}" for number in range(6)))]
+        same = [*pool.map(add, ["same"] * 3)]
+    assert {one.returncode for one in done} == {0}
+    assert sorted(one.returncode for one in same) == [0, 1, 1]
+    assert sorted(json.loads(person.mine.read_text())["mcpServers"]) == ["s0", "s1", "s2", "s3", "s4", "s5", "same"]

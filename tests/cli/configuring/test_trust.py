@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,23 @@ def test_nothing_a_terminal_would_act_on_reaches_it(person: Person) -> None:
         assert all(line.isprintable() for line in shown.replace("\t", "\n").split("\n"))
 
 
+@pytest.mark.parametrize("pad", [0, 7, 33])
+def test_the_rest_of_a_long_line_cannot_pass_for_a_line_of_ours(person: Person, pad: int) -> None:
+    lie = "    program   /usr/bin/true"
+    person.theirs.write_text(
+        json.dumps({"mcpServers": {"a": {"command": "x", "args": [" " * pad + lie * 3 + "日" * 90]}}})
+    )
+    with person.at_a_terminal("trust") as screen:
+        screen.see("Trust this?")
+        lines = screen.text.split("\n")
+        screen.type("n")
+        assert screen.ended() == 1
+    assert [line for line in lines if line.startswith("    program")] == ["    program   not found now"]
+    command = [line for line in lines if "/usr/bin/true" in line or "日" in line]
+    assert all(line.startswith(("    command   ", " " * 14)) for line in command)
+    assert sum(line.count("日") for line in command) == 90 and max(map(len, lines)) <= 80
+
+
 def test_what_looks_like_a_secret_is_not_shown(person: Person) -> None:
     entry = {"command": "x", "env": {"API_KEY": "hunter2hunter2", "NODE_OPTIONS": "--require ./x.js"}}
     person.theirs.write_text(json.dumps({"mcpServers": {"a": entry}}))
@@ -187,3 +205,18 @@ def test_a_project_without_wishes_and_a_broken_one_are_told_apart(person: Person
 def test_two_ways_at_once_are_wrong_usage(person: Person) -> None:
     done = person.run("trust", "--list", "--revoke")
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_of_many_projects_trusted_at_once_none_is_lost(person: Person, tmp_path: Path) -> None:
+    projects = [tmp_path / f"project{number}" for number in range(6)]
+    for project in projects:
+        project.mkdir()
+        (project / ".kode.json").write_text(json.dumps({"mcpServers": {"a": ENTRY}}))
+
+    def allow(project: Path) -> int:
+        return person.run("trust", "--yes", cwd=project).returncode
+
+    with ThreadPoolExecutor(6) as pool:
+        assert {*pool.map(allow, projects)} == {0}
+    listed = person.run("trust", "--list").stdout
+    assert all(str(project) in listed for project in projects)
