@@ -63,6 +63,10 @@ def build(service: Service, tools: list[dict[str, Any]]) -> Server[Any]:
             return _result(failure.text(), failed=True)
         except NeedsRoots:
             return types.InputRequiredResult(input_requests={"roots": types.ListRootsRequest()})
+        except Exception as error:
+            logger.exception("a call of %s failed in this server itself", params.name)
+            words = f"Kimi's server itself failed ({type(error).__name__}); its stderr says more"
+            return _result(Failure("failed", words).text(), failed=True)
 
     return Server(
         listing.SERVER_INFO["name"],
@@ -76,6 +80,8 @@ def build(service: Service, tools: list[dict[str, Any]]) -> Server[Any]:
 
 
 def _result(text: str, *, failed: bool) -> types.CallToolResult:
+    # Models cut emoji in two and disks hold names that are no UTF-8: halves that meet are joined, others replaced.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
 
 
