@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
@@ -66,15 +66,37 @@ def _decoded(key: str, text: str) -> Any:
 
 
 def take(into: dict[str, Any], found: Mapping[str, Any], where: str, warn: Callable[[str], None]) -> None:
-    """Add what is valid; one bad value costs only itself."""
+    """Add what is valid; one bad value costs only itself, also inside an object."""
     for key, check in CHECKS.items():
         if key not in found:
             continue
         name = f"{PREFIX}{key.upper()}" if where == ENVIRONMENT else key
+        value = found[key]
         try:
-            into[key] = check.validate_python(found[key])
+            into[key] = check.validate_python(value)
         except ValidationError as error:
-            reason = error.errors()[0]["msg"]
+            valid, bad = _members(value, check)
+            if valid:
+                into[key] = valid
+                for member, why in bad.items():
+                    warn(f"{_no_good(f'{name}.{member}', value[member], where, why)}; it is left out.")
+                continue
             used = into.get(key, getattr(KimiSettings(), key))
-            shown = json.dumps(found[key], ensure_ascii=False, default=str)[:80]
-            warn(f"{name} = {shown} in {where} is no good ({reason}); {json.dumps(used)} is used instead.")
+            warn(f"{_no_good(name, value, where, error.errors()[0]['msg'])}; {json.dumps(used)} is used instead.")
+
+
+def _members(value: object, check: TypeAdapter[Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The valid members of an object, and what is wrong with the others."""
+    valid: dict[str, Any] = {}
+    bad: dict[str, str] = {}
+    for member, one in cast("dict[str, Any]", value).items() if isinstance(value, dict) else ():
+        try:
+            valid |= check.validate_python({member: one})
+        except ValidationError as error:
+            # The first of a union's complaints may be that this is an object.
+            bad[member] = error.errors()[-1]["msg"]
+    return valid, bad
+
+
+def _no_good(name: str, value: object, where: str, why: str) -> str:
+    return f"{name} = {json.dumps(value, ensure_ascii=False, default=str)[:80]} in {where} is no good ({why})"

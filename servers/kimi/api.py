@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 from httpx_sse import EventSource, SSEError
@@ -26,7 +27,14 @@ _KINDS: dict[str, Kind] = {
     "content_filter": "content_filter",
     "resource_not_found_error": "model_not_found",
 }
-_STATUSES: dict[int, Kind] = {401: "auth", 403: "auth", 402: "quota", 404: "model_not_found", 429: "rate_limit"}
+_STATUSES: dict[int, Kind] = {
+    401: "auth",
+    403: "auth",
+    402: "quota",
+    413: "context_too_long",
+    404: "model_not_found",
+    429: "rate_limit",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +56,27 @@ def from_environment(environ: Mapping[str, str]) -> Access | None:
         key = environ.get(name, "").strip()
         if key:
             url = environ.get("KIMI_BASE_URL", "").strip() or DEFAULT_URL
-            return Access(url.rstrip("/"), key)
+            return Access(_base(url), key)
     return None
+
+
+def _base(url: str) -> str:
+    """What stands before `/chat/completions`, however much of it was given."""
+    return url.rstrip("/").removesuffix("/chat/completions").rstrip("/")
+
+
+def client() -> httpx.AsyncClient:
+    """A pool of connections, with the proxies and certificates of the environment.
+
+    Raises:
+        Failure: These cannot be used.
+    """
+    try:
+        # Silence is bounded by the call's own limit; only connecting has one of its own.
+        return httpx.AsyncClient(timeout=httpx.Timeout(None, connect=10))
+    except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+        words = "a proxy or SSL variable of the environment cannot be used"
+        raise Failure("connection", f"{words}: {error}") from None
 
 
 @dataclass(slots=True)
@@ -63,8 +90,8 @@ class Api:
 
     def __init__(self, access: Access) -> None:
         self.access = access
-        # Silence is bounded by the call's own limit; only connecting has one of its own.
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=10))
+        self._client = client()
+        self._url = access.url
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -105,12 +132,20 @@ class Api:
 
     async def _stream(self, body: dict[str, Any], answer: _Answer, activity: Activity) -> None:
         headers = {"authorization": f"Bearer {self.access.key}", "accept": "text/event-stream"}
-        url = f"{self.access.url}/chat/completions"
+        url = f"{self._url}/chat/completions"
         async with self._client.stream("POST", url, json=body, headers=headers) as response:
+            if response.has_redirect_location:
+                place = self.access.mask(response.headers["location"])
+                raise Failure("connection", f"{url} points to {place}, where the key is not sent unasked")
+            if response.status_code == 404 and not urlsplit(self._url).path:
+                # Only a host was given: there is nothing at its root, and the API is below its version.
+                self._url = f"{self.access.url}/v1"
+                await self._stream(body, answer, activity)
+                return
             if response.status_code != 200:
                 raise self._refused(response.status_code, await response.aread())
             async for chunk in _chunks(response):
-                if "error" in chunk:
+                if chunk.get("error"):
                     raise self._refused(200, json.dumps(chunk).encode())
                 activity.step = 1
                 activity.characters += _take(chunk, answer)
@@ -125,22 +160,34 @@ class Api:
 
 
 async def _chunks(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    if "json" in response.headers.get("content-type", ""):
+        # Not streamed, though asked for: one answer, or an error that came with a 200.
+        yield _mapping(_parsed(await response.aread()))
+        return
     async for event in EventSource(response).aiter_sse():
         if event.data.strip() == "[DONE]":
             return
-        try:
-            chunk = json.loads(event.data)
-        except ValueError:
-            raise cut_off("the stream is garbled") from None
-        if isinstance(chunk, dict):
-            yield cast("dict[str, Any]", chunk)
+        chunk = _mapping(_parsed(event.data))
+        yield {"error": chunk} if event.event == "error" and "error" not in chunk else chunk
+
+
+def _parsed(data: str | bytes) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise cut_off("the stream is garbled") from None
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _take(chunk: dict[str, Any], answer: _Answer) -> int:
     """Add a chunk to the answer and return how many characters it brought."""
     count = 0
-    for choice in cast("list[dict[str, Any]]", chunk.get("choices") or []):
-        delta = cast("dict[str, Any]", choice.get("delta") or {})
+    choices = chunk.get("choices")
+    for choice in map(_mapping, cast("list[object]", choices) if isinstance(choices, list) else []):
+        delta = _mapping(choice.get("delta") or choice.get("message"))
         if isinstance(delta.get("content"), str):
             answer.pieces.append(delta["content"])
             count += len(delta["content"])
@@ -156,6 +203,8 @@ def _whole(answer: _Answer) -> str:
         raise cut_off("it reached the limit of tokens")
     if answer.finish is None:
         raise cut_off("the stream ended early")
+    if answer.finish != "stop":
+        raise cut_off(f"it ended with {answer.finish!r}")
     if not text:
         raise Failure("failed", "Kimi answered with nothing")
     return text
@@ -168,8 +217,7 @@ def _error(body: bytes) -> tuple[str, str]:
         parsed = json.loads(text)
     except ValueError:
         return "", text[:500]
-    error = cast("dict[str, Any]", parsed).get("error") if isinstance(parsed, dict) else None
-    if not isinstance(error, dict):
+    fields = _mapping(_mapping(parsed).get("error"))
+    if not fields:
         return "", text[:500]
-    fields = cast("dict[str, Any]", error)
     return str(fields.get("type") or fields.get("code") or ""), str(fields.get("message") or "")

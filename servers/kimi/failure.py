@@ -36,13 +36,14 @@ _SIGNS: tuple[tuple[Kind, str], ...] = (
     ("quota", r"exceeded_current_quota|quota|billing|suspended|insufficient.balance"),
     ("overloaded", r"overloaded"),
     ("rate_limit", r"provider\.rate_limit|rate_limit_reached|rate.limit|\b429\b"),
-    ("context_too_long", r"context\.overflow|contextoverflow|token limit|context.length|context window"),
+    ("context_too_long", r"context\.overflow|contextoverflow|token limit|context.length|context window"
+     r"|token length|maximum context|too many tokens|prompt is too long"),
     ("content_filter", r"content_filter|provider\.filtered|safety policy|high risk"),
     ("auth", r"provider\.auth_error|invalid_authentication|\bauth\.\w+|authentication required|\b401\b|\b403\b"
      r"|no model configured|llm not set"),
     ("model_not_found", r"resource_not_found|not found the model|\b404\b|is not configured in config"),
     ("connection", r"provider\.connection_error|connection error|econnrefused|enotfound|connection refused"
-     r"|peer closed connection|connection reset"),
+     r"|peer closed connection|connection reset|request timed out|etimedout"),
     ("overloaded", r"(?:error code|provider\.\w+): 5\d\d\b|internal server error|service unavailable|bad gateway"),
 )  # fmt: skip
 

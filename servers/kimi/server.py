@@ -26,7 +26,7 @@ from servers.kimi.failure import Failure
 from servers.kimi.files import roots_from
 from servers.kimi.recursion import below_kimi, name_server
 from servers.kimi.service import Service
-from servers.kimi.stdio import stdio
+from servers.kimi.stdio import joined, stdio
 from servers.kimi.tasks import beside
 
 ROOTS_SECONDS = 5.0
@@ -63,6 +63,10 @@ def build(service: Service, tools: list[dict[str, Any]]) -> Server[Any]:
             return _result(failure.text(), failed=True)
         except NeedsRoots:
             return types.InputRequiredResult(input_requests={"roots": types.ListRootsRequest()})
+        except Exception as error:
+            logger.exception("a call of %s failed in this server itself", params.name)
+            words = f"Kimi's server itself failed ({type(error).__name__}); its stderr says more"
+            return _result(Failure("failed", words).text(), failed=True)
 
     return Server(
         listing.SERVER_INFO["name"],
@@ -76,7 +80,8 @@ def build(service: Service, tools: list[dict[str, Any]]) -> Server[Any]:
 
 
 def _result(text: str, *, failed: bool) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
+    # Models cut emoji in two, and disks hold names that are no UTF-8.
+    return types.CallToolResult(content=[types.TextContent(type="text", text=joined(text))], is_error=failed)
 
 
 async def _call(service: Service, context: Context, params: types.CallToolRequestParams) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import AsyncGenerator
@@ -38,6 +39,21 @@ async def stdio() -> AsyncGenerator[tuple[Incoming, Outgoing]]:
     finally:
         with anyio.CancelScope(shield=True):
             await client.close()
+
+
+def joined(text: str) -> str:
+    """A text without lone surrogates: halves that meet make their character, others the sign for none."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _joined(line: bytes) -> bytes:
+    """A frame in which half an emoji, as JavaScript clients cut it, is no reason to refuse it all."""
+    if b"\\ud" not in line and b"\\uD" not in line:
+        return line
+    try:
+        return joined(json.dumps(json.loads(line), ensure_ascii=False)).encode()
+    except (ValueError, RecursionError):
+        return line
 
 
 class _Client:
@@ -77,7 +93,7 @@ class _Client:
         if not line.strip():
             return
         try:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = types.jsonrpc_message_adapter.validate_json(_joined(line), by_name=False)
         except ValidationError as error:
             if any(detail["type"] == "json_invalid" for detail in error.errors()):
                 self._refuse(types.PARSE_ERROR, "Parse error")

@@ -108,3 +108,13 @@ def test_a_broken_file_is_named_and_the_defaults_used(home: Path, text: str) -> 
 
 def test_names_that_look_like_numbers_stay_names(home: Path) -> None:
     assert load(home, {"KIMI_MCP_MODEL": "2"})[0].model == "2"
+
+
+def test_a_bad_member_of_an_object_costs_only_itself(home: Path) -> None:
+    path = config_file(home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"timeout": {"analyze": "x", "implement": 600}, "roles": {"a": 5, "b": "c"}}')
+    settings, warnings = load(home, {})
+    assert settings.timeout_of("implement") == 600 and settings.timeout_of("analyze") == 30
+    assert settings.roles == {"b": "c"}
+    assert [warning.split(" in ")[0] for warning in warnings] == ['timeout.analyze = "x"', "roles.a = 5"]

@@ -7,7 +7,7 @@ import select
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
@@ -54,7 +54,17 @@ class Held:
     reply: Say | Use | Fail
 
 
-Reply = Say | Use | Fail | Hang | Held
+@dataclass(frozen=True)
+class Raw:
+    """Exactly these bytes, of this kind."""
+
+    body: bytes
+    kind: str = "text/event-stream"
+    status: int = 200
+    location: str = ""
+
+
+Reply = Say | Use | Fail | Hang | Held | Raw
 
 UNAUTHORISED = Fail(401, "invalid_authentication_error", "Invalid Authentication")
 RATE_LIMITED = Fail(429, "rate_limit_reached_error", "Your account reached max RPM: 3, please try again later")
@@ -162,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = cast(Body, json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        if not self.path.endswith("/chat/completions"):
+        if self.path != "/v1/chat/completions":
             self._send(404, {"error": {"type": "resource_not_found_error", "message": f"no {self.path} here"}})
             return
         moonshot = self.moonshot
@@ -176,6 +186,10 @@ class _Handler(BaseHTTPRequestHandler):
             reply = reply.reply
         if isinstance(reply, Fail):
             self._send(reply.status, {"error": {"type": reply.type, "message": reply.message}})
+        elif isinstance(reply, Raw):
+            self._send_bytes(reply.status, reply.body, reply.kind, reply.location)
+        elif isinstance(reply, Hang):
+            self._hang(reply)
         else:
             self._stream(reply)
 
@@ -187,28 +201,33 @@ class _Handler(BaseHTTPRequestHandler):
         for piece in _pieces(reply):
             self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
             self.wfile.flush()
-        if isinstance(reply, Hang):
-            self._hang()
-        broken = isinstance(reply, Hang) or (isinstance(reply, Say) and not reply.done and reply.finish is None)
-        if broken:
+        broken = isinstance(reply, Say) and not reply.done and reply.finish is None
+        if isinstance(reply, Hang) or broken:
             # No closing chunk: the client sees the connection break in the middle of the body.
             self.close_connection = True
         else:
             self.wfile.write(b"0\r\n\r\n")
 
-    def _hang(self) -> None:
+    def _hang(self, reply: Hang) -> None:
         moonshot = self.moonshot
-        while not moonshot.over.is_set():
-            if select.select([self.connection], [], [], 0.05)[0]:
-                with moonshot.asked:
-                    moonshot.left += 1
-                    moonshot.asked.notify_all()
-                return
+        # It may be gone before the first byte is written.
+        with suppress(OSError):
+            self._stream(reply)
+            while not moonshot.over.is_set() and not select.select([self.connection], [], [], 0.05)[0]:
+                pass
+        if not moonshot.over.is_set():
+            with moonshot.asked:
+                moonshot.left += 1
+                moonshot.asked.notify_all()
 
     def _send(self, status: int, body: Body) -> None:
-        data = json.dumps(body).encode()
+        self._send_bytes(status, json.dumps(body).encode(), "application/json")
+
+    def _send_bytes(self, status: int, data: bytes, kind: str, location: str = "") -> None:
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
+        if location:
+            self.send_header("location", location)
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

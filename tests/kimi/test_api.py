@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.kimi import moonshot
 from tests.kimi.conftest import Serve
-from tests.kimi.moonshot import Moonshot, Reply, Say
+from tests.kimi.moonshot import Moonshot, Raw, Reply, Say
 
 
 def test_all_four_tools_answer_and_the_writing_ones_say_that_nothing_changed(
@@ -60,6 +60,60 @@ def test_a_failure_gets_its_kind_first_and_never_half_an_answer(serve: Serve, ap
         if isinstance(reply, moonshot.Fail):
             assert reply.message.replace("sk-test-123", "***") in text
     assert len(api.requests) == len(FAILURES), "a failure was retried"
+
+
+WHOLE = b'data: {"choices":[{"delta":{"content":"Whole."},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+ODD = b"data: [1]\n\n" + b"".join(
+    b'data: {"choices":%b}\n\n' % odd for odd in (b"null", b'{"a":1}', b'[1,{"delta":5}]')
+)
+HALVES_OF_AN_EMOJI = (
+    rb'data: {"choices":[{"delta":{"content":"a\ud83d"}}]}' + b"\n\n"
+    rb'data: {"choices":[{"delta":{"content":"\ude00b\ud83d"},"finish_reason":"stop"}]}' + b"\n\n"
+)
+NOT_STREAMED = b'{"choices":[{"message":{"content":"Whole."},"finish_reason":"stop"}]}'
+BUSY = b'{"type":"engine_overloaded_error","message":"busy"}'
+HALF = b'data: {"choices":[{"delta":{"content":"Half an ans"}}]}\n\n'
+
+
+def test_odd_but_whole_answers_come_whole(serve: Serve, api: Moonshot) -> None:
+    peer = serve()
+    for reply, answer in (
+        (Raw(ODD + WHOLE), "Whole."),
+        (Raw(WHOLE.replace(b'{"choices"', b'{"error":null,"choices"')), "Whole."),
+        (Raw(NOT_STREAMED, "application/json"), "Whole."),
+        (Raw(HALVES_OF_AN_EMOJI), "a\U0001f600b\ufffd"),
+    ):
+        api.says(reply)
+        assert peer.call("kimi_analyze", prompt="x") == (False, answer), reply
+
+
+def test_odd_failures_get_their_kind(serve: Serve, api: Moonshot) -> None:
+    peer = serve()
+    for reply, words in (
+        (Raw(HALF + b"data: {nope\n\n"), "failed: the answer was cut off"),
+        (Raw(HALF + b"event: error\ndata: %b\n\n" % BUSY), "overloaded: "),
+        (Raw(b'{"error":%b}' % BUSY, "application/json"), "overloaded: "),
+        (Raw(b"<html>Log in</html>", "text/html"), "failed: "),
+        (Say("Half an ans", finish="tool_calls"), "failed: the answer was cut off"),
+        (Raw(b"", status=413), "context_too_long: 413"),
+        (Raw(b"", status=307, location="http://127.0.0.1:9/x"), "connection: "),
+    ):
+        api.says(reply)
+        failed, text = peer.call("kimi_analyze", prompt="x")
+        assert failed and text.startswith(words), (reply, text)
+        assert "Half an ans" not in text
+    assert "points to http://127.0.0.1:9/x" in text
+
+
+def test_the_address_may_be_a_host_or_all_of_it(serve: Serve, api: Moonshot) -> None:
+    for address in (api.url.removesuffix("/v1"), f"{api.url}//", f"{api.url}/chat/completions"):
+        assert serve(KIMI_BASE_URL=address).call("kimi_analyze", prompt="x") == (False, "All is well.")
+
+
+def test_an_environment_no_client_can_be_made_in_is_a_connection_error(serve: Serve) -> None:
+    for name, value in (("ALL_PROXY", "foo://x"), ("HTTPS_PROXY", "http://[::bad"), ("SSL_CERT_FILE", "/nowhere.pem")):
+        failed, text = serve(**{name: value}).call("kimi_analyze", prompt="x")
+        assert failed and text.startswith("connection: a proxy or SSL variable"), text
 
 
 def test_a_refused_connection_names_the_address(serve: Serve) -> None:

@@ -187,6 +187,22 @@ def test_what_is_no_frame_is_answered_and_skipped(serve: Serve) -> None:
     assert names(peer) == TOOLS
 
 
+def test_half_an_emoji_in_a_prompt_or_a_files_name_is_no_reason_to_fail(
+    serve: Serve, api: Moonshot, project: Path, tmp_path: Path
+) -> None:
+    peer = serve()
+    call = rb'{"jsonrpc":"2.0","id":"half","method":"tools/call","params":{"name":"kimi_analyze","arguments":%b}}'
+    peer.write_line(call % rb'{"prompt":"a\ud83d b\uD83D\ude00"}')
+    peer.wait_for(lambda frame: frame.get("id") == "half" and "result" in frame)
+    assert "a\ufffd b\U0001f600" in api.prompt()
+    (tmp_path / "bin").mkdir()
+    kimi = tmp_path / "bin" / "kimi"
+    kimi.write_text("#!/bin/sh\n[ $1 = --version ] && echo 2.1.0 && exit\ntouch $(printf 'caf\\351')\necho Done.\n")
+    kimi.chmod(0o755)
+    failed, text = serve(PATH=f"{kimi.parent}:/usr/bin:/bin").call("kimi_implement", prompt="x", timeout=140)
+    assert (failed, text) == (False, "Done.\n\nFiles changed:\n- caf\ufffd")
+
+
 def test_a_signal_ends_it_in_the_middle_of_a_call(serve: Serve, api: Moonshot) -> None:
     peer = serve()
     api.says(Hang())

@@ -12,6 +12,7 @@ import httpx
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from servers.kimi.api import client
 from servers.kimi.failure import Failure, cut_off
 from servers.kimi.tasks import beside
 
@@ -27,7 +28,7 @@ class Relay:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=10))
+        self._client = client()
         self.url = ""
         self._answered = False
         self._finish: str | None = None
