@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,10 +15,10 @@ from gateway.filters import Hidden, ToolFilter
 from gateway.naming import Prefix, canonical, server_prefixes, tool_names
 from gateway.protocol.frames import Malformed, Object, open_object, quote, seal, text
 from gateway.protocol.headers import Mirrored, mirrored
+from gateway.uris import Template, gateway_uri, split_gateway_uri
 
 Kind = Literal["tools", "prompts", "resources", "templates"]
 KINDS: tuple[Kind, ...] = ("tools", "prompts", "resources", "templates")
-GATEWAY_URI = "kimi-gateway://"
 INSTRUCTIONS_LIMIT = 4096
 NOTHING_ALLOWED = (Rules("a profile that is gone", Source(None, "builtin"), Globs(()), servers=Globs(())),)
 
@@ -313,51 +312,6 @@ class ToolRegistry:
         """Which rule in which file hides a tool; `None` if none does."""
         hidden = self.view(profile).hidden.get(key)
         return None if hidden is None else str(hidden)
-
-
-def gateway_uri(server: str, uri: str) -> str:
-    return f"{GATEWAY_URI}{server}/{uri}"
-
-
-def split_gateway_uri(uri: str) -> tuple[str, str]:
-    """Server and its own URI; no server if it is not one of ours."""
-    if not uri.startswith(GATEWAY_URI):
-        return "", uri
-    server, _, original = uri[len(GATEWAY_URI) :].partition("/")
-    return server, original
-
-
-class Template:
-    """A URI template (RFC 6570), and whether a URI may be its expansion.
-
-    Not a regular expression: several that cross slashes would make one upstream's template cost all of our time.
-    """
-
-    def __init__(self, template: str) -> None:
-        self._parts: list[str | bool] = []
-        """Literals; of expressions only whether they cross slashes: `{+x}`, `{#x}` and the like do, `{x}` does not."""
-        for literal, expression in re.findall(r"((?:[^{]|\{(?![^{}]*\}))*)(\{[^{}]*\})?", template):
-            self._parts.append(literal)
-            if expression:
-                self._parts.append(expression[1:2] in ("+", "#", "/", "?", "&", ";"))
-
-    def matches(self, uri: str) -> bool:
-        ends = {0}
-        """Where what was looked at so far may end."""
-        for part in self._parts:
-            if isinstance(part, str):
-                ends = {end + len(part) for end in ends if uri.startswith(part, end)}
-            elif ends:
-                ends = self._stretched(ends, uri, crossing=part)
-        return len(uri) in ends
-
-    @staticmethod
-    def _stretched(ends: set[int], uri: str, *, crossing: bool) -> set[int]:
-        reached: set[int] = set()
-        for place in range(min(ends), len(uri) + 1):
-            if place in ends or (place - 1 in reached and (crossing or uri[place - 1] != "/")):
-                reached.add(place)
-        return reached
 
 
 def _shelf(policy: Policy, server: str, listing: Listing) -> Shelf:
