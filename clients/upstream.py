@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import monotonic
 from typing import Protocol
 
 import tenacity
@@ -16,12 +15,13 @@ from msgspec import Raw
 
 from clients.backoff import pauses, was_healthy
 from clients.catalogue import Catalogue, Memory
-from clients.causes import DiedOnProbe, GaveUp, Lost, Refused
+from clients.causes import DiedOnProbe, GaveUp, Lost
 from clients.connection import Connection
 from clients.lines import Line, Lines
 from clients.negotiation import Introduction, introduce, read_list, read_listing
 from clients.state import Event, State, advance
 from clients.transports.channel import Channel
+from clients.watching import Changes, watch
 from configs.models import Server
 from gateway.eras import stateless
 from gateway.exchange import Exchange, Failure, Question
@@ -122,10 +122,7 @@ class Upstream:
         self._lazy = lazy
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._dirty: set[Kind] = set()
-        self._said: set[Kind] = set()
-        """Those of the dirty lists that the server itself says have changed."""
-        self._refresh = asyncio.Event()
+        self._changes = Changes()
         self._parked: dict[Exchange, asyncio.TimerHandle] = {}
         self._ready_since: float | None = None
         self._retry_after = 0.0
@@ -361,16 +358,14 @@ class Upstream:
             GaveUp: it cannot be had as things are.
         """
         self._wake.clear()
-        self._dirty.clear()
-        self._said.clear()
-        self._refresh.clear()
+        self._changes = Changes()
         self._move(Event.START)
         connection = self._newest = Connection(self.name, self)
         self.channel = channel = self._dial(self.server, connection)
         connection.channel = channel
         try:
             await self._open(connection, channel)
-            await self._stay(connection)
+            await watch(connection, lambda: self.server.health, self._changes, self._relist)
         except asyncio.CancelledError:
             connection.fail_all(self.ending, errors.SHUTDOWN)
             raise
@@ -449,54 +444,11 @@ class Upstream:
         """A failed start shows what the server said last."""
         tail = self.channel.tail if self.channel else ""
         lines = [line.strip() for line in tail.splitlines() if line.strip()][-6:]
-        return self.mask(f"{reason}; it said: {' | '.join(lines)}" if lines else reason)
-
-    def mask(self, words: str) -> str:
-        """The words without any value the entry keeps secret."""
-        for secret in sorted(self.server.secrets, key=len, reverse=True):
-            words = words.replace(secret, "***")
-        return words
-
-    async def _stay(self, connection: Connection) -> None:
-        """Watch a ready connection: its end, its health, its changing lists."""
-        misses = 0
-        while True:
-            waiters = [connection.gone, asyncio.ensure_future(self._refresh.wait())]
-            health = self.server.health
-            pause = 0.0 if misses else connection.heard + health.interval - monotonic()
-            if connection.busy:
-                pause = health.interval
-            try:
-                await asyncio.wait(waiters, timeout=max(0.0, pause), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                waiters[1].cancel()
-            if connection.gone.done():
-                raise connection.cause or Lost(connection.gone.result())
-            if self._refresh.is_set():
-                await self._relist(connection)
-                continue
-            if connection.busy or monotonic() - connection.heard < health.interval:
-                misses = 0
-                continue
-            misses = 0 if await self._probe(connection) else misses + 1
-            if misses >= health.misses:
-                raise Lost(f"stopped answering: {misses} health checks without an answer")
-
-    async def _probe(self, connection: Connection) -> bool:
-        before = connection.heard
-        try:
-            await connection.request(connection.dialect.probe, timeout=self.server.health.timeout)
-        except Refused:
-            return True
-        except Lost:
-            return connection.heard > before
-        return True
+        return self.server.masked(f"{reason}; it said: {' | '.join(lines)}" if lines else reason)
 
     async def _relist(self, connection: Connection) -> None:
         """Read the lists again that may have changed; what changes meanwhile waits for the next turn."""
-        self._refresh.clear()
-        kinds, self._dirty = tuple(self._dirty), set[Kind]()
-        said, self._said = tuple(self._said), set[Kind]()
+        kinds, said = self._changes.take()
         assert self.listing is not None
         fresh: dict[str, tuple[bytes, ...]] = {}
         for kind in kinds:
@@ -514,7 +466,7 @@ class Upstream:
         self._catalogue.remember(self.server.fingerprint, memory)
 
     def _lose(self, cause: Lost) -> None:
-        self.cause = self.mask(cause.reason)
+        self.cause = self.server.masked(cause.reason)
         self._retry_after = cause.retry_after or 0.0
         self._keep = cause.keep or self._ready_since is not None
         self.restarts += 1
@@ -527,7 +479,7 @@ class Upstream:
         self._settle()
 
     def _give_up(self, cause: GaveUp) -> None:
-        self.cause = self.mask(cause.reason)
+        self.cause = self.server.masked(cause.reason)
         self.fix = cause.fix
         self._lies_in_the_entry = not cause.may_pass
         self._move(Event.GAVE_UP)
@@ -566,11 +518,8 @@ class Upstream:
         kinds = KIND_OF.get(method)
         if method == methods.ACKNOWLEDGED:  # our own stream
             if connection.listening is not None and connection.listening.acknowledged():
-                self._dirty.update(KINDS)
-                self._refresh.set()
+                self._changes.note(KINDS, said=False)
         elif kinds is None:
             self._events.told(connection, method, stateless.unmarked(params), origin)
         elif connection is self._newest:
-            self._dirty.update(kinds)
-            self._said.update(kinds)
-            self._refresh.set()
+            self._changes.note(kinds, said=True)

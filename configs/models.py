@@ -97,6 +97,12 @@ class Server:
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values that came from env, headers or a variable: masked wherever shown."""
 
+    def masked(self, words: str) -> str:
+        """The words without any value the entry keeps secret: a server may quote what it was given."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            words = words.replace(secret, "***")
+        return words
+
     @property
     def launch(self) -> tuple[object, ...]:
         """What a running connection depends on: when this changes the connection is replaced."""

@@ -428,7 +428,7 @@ class HttpChannel:
     # What becomes of it
 
     def _said(self, status: int, body: bytes) -> str:
-        return web.masked(self._server, web.status_words(status, body))
+        return self._server.masked(web.status_words(status, body))
 
     def _undelivered(self, message: Message, reason: str, *, sent: bool, advice: str = "") -> None:
         if message.id is not None:

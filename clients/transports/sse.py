@@ -237,7 +237,7 @@ class SseChannel:
     # What becomes of it
 
     def _said(self, status: int, body: bytes) -> str:
-        return web.masked(self._server, web.status_words(status, body))
+        return self._server.masked(web.status_words(status, body))
 
     def _why(self, failure: BaseException) -> Lost | GaveUp:
         _, host, port = web.origin(self._url)

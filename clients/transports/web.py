@@ -226,10 +226,3 @@ class Decoder:
                 chunk = inflate.unconsumed_tail
         except zlib.error as error:
             raise Undecodable(f"sent a damaged compressed body ({error})") from error
-
-
-def masked(server: Server, words: str) -> str:
-    """The words without any value the entry keeps secret: an error may quote what we sent."""
-    for secret in sorted(server.secrets, key=len, reverse=True):
-        words = words.replace(secret, "***")
-    return words

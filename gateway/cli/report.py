@@ -49,7 +49,9 @@ def describe(upstream: Upstream) -> Report:
         "fix": (advice or None) if upstream.state is State.FAILED else None,
         "source": str(upstream.server.source),
         "pid": channel.pid if channel and upstream.connection else None,
-        "garbage": {"count": noise.count, "last": [upstream.mask(line) for line in noise.last]} if noise else None,
+        "garbage": {"count": noise.count, "last": [upstream.server.masked(line) for line in noise.last]}
+        if noise
+        else None,
     }
 
 
