@@ -214,9 +214,11 @@ async def read_list(
             raise Lost(str(refused), withdraw=True) from refused
         if cursor != EMPTY:
             return ()
-    except Lost:
-        if kind == "tools" or connection.gone.done():
+    except Lost as lost:
+        if connection.gone.done():
             raise
+        if kind == "tools":
+            raise Lost(lost.reason, withdraw=True) from lost
         return ()
     except Malformed as malformed:
         if kind == "tools":

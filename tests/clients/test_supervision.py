@@ -337,3 +337,14 @@ async def quiet() -> tuple[int, int, int]:
     gc.collect()
     ours = [one for one in gc.get_objects() if str(type(one).__module__).partition(".")[0] in OURS]
     return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), len(ours)  # noqa: PTH208
+
+
+def test_a_tool_list_that_never_comes_withdraws_the_tools(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        timing = Timing(listing=0.2, base=NEVER, cap=NEVER)
+        async with supervised(tmp_path, known(entry("a", "never-lists")), timing=timing) as all_:
+            await until(lambda: all_.gateway.registry.find("a:pid") is None, "the end of what was known of it")
+            upstream = await all_.reaches(State.WAITING)
+            assert "tools/list" in upstream.cause
+
+    run(scenario)

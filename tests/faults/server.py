@@ -88,6 +88,8 @@ def received(line: bytes) -> None:
         discovered(id)
     elif method == "initialize" and FAULT == "dies-on-initialize":
         sys.exit("unknown method initialize")
+    elif method == "tools/list" and FAULT == "never-lists":
+        return
     elif method == "tools/call":
         call(id, frame["params"])
     elif (result := lists(method)) is not None:
