@@ -18,6 +18,7 @@ README = HERE.parent / "README.md"
 Scene = Callable[[Figures, Effort], None]
 SCENES: dict[str, Scene] = {
     "stdio": scenes.stdio_calls,
+    "one-processor": scenes.stdio_on_one_processor,
     "large": scenes.large_results,
     "list": scenes.listing,
     "initialize": lambda figures, effort: starts.initialize(figures, effort, (1, 30, 100) if effort.peers else (1, 30)),

@@ -6,6 +6,7 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks import contenders as who
+from benchmarks.machine import one_processor
 from benchmarks.measure import Effort, Figures, in_turns
 from benchmarks.runs import Run, side_by_side
 from benchmarks.setups import Era, Setup, WebUpstream
@@ -30,6 +31,20 @@ def stdio_calls(figures: Figures, effort: Effort) -> None:
 
     peers = who.STDIO_PEERS if effort.peers else ()
     with side_by_side((who.DIRECT, who.RELAY, who.GATEWAY, *peers), Setup()) as runs:
+        in_turns(runs, effort.rounds, measure)
+
+
+def stdio_on_one_processor(figures: Figures, effort: Effort) -> None:
+    """The same, one by one, where no scheduler can choose between processors."""
+
+    def measure(name: str, run: Run) -> None:
+        sample, cpu = effort.sample(run, SMALL)
+        title = "stdio on one processor, 100 B"
+        figures.add("one.p50", f"{title}, p50", "µs", name, median(sample.seconds) * MICRO)
+        if name != who.DIRECT.name:
+            figures.add("one.cpu", f"{title}, CPU per call", "µs", name, cpu * MICRO)
+
+    with one_processor(), side_by_side((who.DIRECT, who.RELAY, who.GATEWAY), Setup()) as runs:
         in_turns(runs, effort.rounds, measure)
 
 

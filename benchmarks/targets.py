@@ -41,6 +41,8 @@ TARGETS = (
     Target("stdio.p50", 1.6),
     Target("stdio.cpu", 1.6),
     Target("stdio.c64", 1 / 2.5, least=True),
+    Target("one.p50", 1.6),
+    Target("one.cpu", 1.6),
     Target("large.cpu", 1.2),
     Target("http.session.p50", 1.8),
     Target("http.session.c64", 1 / 2, least=True),
