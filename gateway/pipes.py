@@ -268,7 +268,8 @@ class Writer:
         """Write what is queued; true if the descriptor takes no more for now."""
         while self._rest is not None or self._queue:
             try:
-                written = os.writev(self.fd, self._gather())
+                pieces = self._gather()
+                written = os.write(self.fd, pieces) if isinstance(pieces, bytes) else os.writev(self.fd, pieces)
             except (BlockingIOError, InterruptedError):
                 return True
             self.queued -= written
@@ -277,10 +278,12 @@ class Writer:
                 return True
         return False
 
-    def _gather(self) -> tuple[bytes | memoryview, ...]:
+    def _gather(self) -> bytes | tuple[bytes | memoryview, bytes]:
         """What is written next: the rest of a line, or lines as far as a pipe holds them; they stay where they are."""
         if self._rest is not None:
             return self._rest[1], b"\n"
+        if self.queued <= PIECE and len(self._queue) == 1:
+            return self._queue[0][1] + b"\n"
         if self.queued <= CHUNK:
             lines = [line for _, line in self._queue]
         else:
@@ -293,7 +296,7 @@ class Writer:
         if len(lines) == 1:
             return lines[0], b"\n"  # not joined: it may be large
         lines.append(b"")
-        return (b"\n".join(lines),)
+        return b"\n".join(lines)
 
     def _strike(self, written: int) -> None:
         """Take away what is written; a line that is written in part has begun."""
