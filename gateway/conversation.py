@@ -274,9 +274,12 @@ class Conversation(ABC):
     def _by_name(self, kind: Kind, noun: str, asked: Exchange) -> None:
         name = string(asked.params, "name")
         route = self.view.routes[kind].get(name)
-        if route is not None:  # by far the most frequent: no detour
+        if route is not None:
             self._forward(asked, route)
-            return
+        else:
+            self._by_late_name(kind, noun, asked, name)
+
+    def _by_late_name(self, kind: Kind, noun: str, asked: Exchange, name: str) -> None:
         self._found(
             asked,
             lambda: self.view.find(kind, name),
