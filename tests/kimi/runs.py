@@ -30,11 +30,11 @@ def left_after(project: Path, server: int, seconds: float) -> list[int]:
     return left
 
 
-def terminate(project: Path, server: int) -> None:
-    """SIGTERM for the CLI itself, as somebody else might send it."""
+def ended_by(number: signal.Signals, project: Path, server: int) -> None:
+    """A signal for the CLI itself, as somebody else might send it."""
 
     def cli() -> list[int]:
         parent = f"PPid:\t{server}\n"
         return [pid for pid in at_work(project, server) if parent in Path(f"/proc/{pid}/status").read_text()]
 
-    os.kill(until(cli, "the CLI, a child of the server")[0], signal.SIGTERM)
+    os.kill(until(cli, "the CLI, a child of the server")[0], number)

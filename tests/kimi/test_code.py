@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.kimi import moonshot
 from tests.kimi.conftest import Environ, Serve
 from tests.kimi.moonshot import Hang, Held, Moonshot, Reply, Say, Use
 from tests.kimi.peer import Peer
-from tests.kimi.runs import at_work, left_after, terminate
+from tests.kimi.runs import at_work, ended_by, left_after
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -142,13 +143,14 @@ def test_the_step_limit_and_a_kimi_that_somebody_ended(serve: Serve, api: Moonsh
     api.says(Use("Glob", {"pattern": "*"}), Say("Done."))
     failed, text = peer.call("kimi_analyze", prompt="Look around", timeout=140)
     assert failed and text.startswith("failed: ") and "maxSteps=1" in text
-    api.says(Hang())
-    api.requests.clear()
-    number = peer.begin("kimi_analyze", prompt="Hello", timeout=140)
-    api.wait_for_request()
-    terminate(project, peer.process.pid)
-    failed, text = peer.end(number)
-    assert failed and text.startswith("failed: ") and "143" in text
+    for ending, code in ((signal.SIGTERM, "143"), (signal.SIGINT, "130")):
+        api.says(Hang())
+        api.requests.clear()
+        number = peer.begin("kimi_analyze", prompt="Hello", timeout=140)
+        api.wait_for_request()
+        ended_by(ending, project, peer.process.pid)
+        failed, text = peer.end(number)
+        assert failed and text.startswith("failed: ") and code in text
 
 
 def sleeping(started: Path) -> Use:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from tests.client import command, until
 from tests.kimi.conftest import Environ, Serve
 from tests.kimi.moonshot import Hang, Moonshot, Say, Use
-from tests.kimi.runs import left_after, terminate
+from tests.kimi.runs import ended_by, left_after
 from tests.kimi.test_code import HALVES, REFUSALS, check_failures
 
 pytestmark = pytest.mark.timeout(900)
@@ -89,13 +90,14 @@ def test_a_login_of_its_own_the_step_limit_and_a_signal(serve: Serve, api: Moons
     api.says(Use("Glob", {"pattern": "*"}), Say("Done."))
     failed, text = peer.call("kimi_analyze", prompt="Look around", timeout=140)
     assert failed and text.startswith("failed: ") and "Max number of steps reached" in text
-    api.requests.clear()
-    api.says(Hang())
-    number = peer.begin("kimi_analyze", prompt="Hello", timeout=140)
-    api.wait_for_request()
-    terminate(project, peer.process.pid)
-    failed, text = peer.end(number)
-    assert failed and text.startswith("failed: ") and "-15" in text
+    for ending, words in ((signal.SIGTERM, "-15"), (signal.SIGINT, "Interrupted by user")):
+        api.requests.clear()
+        api.says(Hang())
+        number = peer.begin("kimi_analyze", prompt="Hello", timeout=140)
+        api.wait_for_request()
+        ended_by(ending, project, peer.process.pid)
+        failed, text = peer.end(number)
+        assert failed and text.startswith("failed: ") and words in text
 
 
 def test_a_cancelled_refactoring_leaves_no_process_and_no_change(
