@@ -13,14 +13,12 @@ from gateway.protocol.frames import NULL, Frame, Malformed, decode
 from gateway.protocol.versions import SESSION_VERSIONS, STATELESS_VERSIONS
 from servers.http import legacy, replies, stateless, streamable
 from servers.http.door import Door, Guest
-from servers.http.replies import Receive, Scope, Send
+from servers.http.link import Link, Receive, Scope, Send
 from servers.http.sessions import Limits, Sessions
 from servers.http.visit import Gone, TooLarge, Visit
 
 CHALLENGE = (b"www-authenticate", b'Bearer realm="kimi-gateway"')
 CLOSE = (b"connection", b"close")
-CUT = "kimi_gateway.cut"
-"""Where in its scope a request has the function that ends its connection at once."""
 SWEEP = 5.0
 """Seconds between two looks at who is still there."""
 LINGER = 64 * 1024 * 1024
@@ -77,31 +75,32 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        link = Link.of(scope, receive, send)
         # White space behind a value is no part of it, but httptools leaves it there.
         sent: dict[bytes, bytes] = {name: value.strip(b" \t") for name, value in scope["headers"]}
         door = self._admit()
         refused = _ambiguous(scope) if len(sent) < len(scope["headers"]) else None
         refused = refused or door.refuses(sent) or self._ending
         if refused is not None:
-            await replies.refuse(send, refused[0], errors.INVALID_REQUEST, refused[1], headers=(CLOSE,))
+            await replies.refuse(link, refused[0], errors.INVALID_REQUEST, refused[1], headers=(CLOSE,))
             return
         if scope["path"] == "/health" and scope["method"] in ("GET", "HEAD"):
-            await replies.body(send, 200, b"ok", ((b"content-type", b"text/plain"),))
+            await replies.body(link, 200, b"ok", ((b"content-type", b"text/plain"),))
             return
         guest = door.guest(sent.get(b"authorization"))
         if guest is None:
             message = "A bearer token is needed; `kimi-gateway serve --http` prints it when it starts"
-            await replies.refuse(send, 401, errors.INVALID_REQUEST, message, headers=(CHALLENGE, CLOSE))
+            await replies.refuse(link, 401, errors.INVALID_REQUEST, message, headers=(CHALLENGE, CLOSE))
             return
         try:
-            await self._route(scope, sent, guest, receive, send)
+            await self._route(scope, sent, guest, link)
         except Gone:
             return
         except TooLarge:
             message = f"The request is over the size limit of {self.limits.body} bytes"
-            await replies.dismiss(receive, send, 413, errors.INVALID_REQUEST, message, LINGER)
+            await replies.dismiss(link, 413, errors.INVALID_REQUEST, message, LINGER)
         except Malformed as malformed:
-            await replies.refuse(send, 400, malformed.code, malformed.message, id=malformed.id, data=malformed.data)
+            await replies.refuse(link, 400, malformed.code, malformed.message, id=malformed.id, data=malformed.data)
 
     def close(self) -> None:
         """Whoever would wait for ever gets a last word; what is under way to its client still gets there."""
@@ -109,23 +108,22 @@ class Endpoint:
         self.listeners.conclude()
         self.sessions.conclude()
 
-    async def _route(self, scope: Scope, sent: dict[bytes, bytes], guest: Guest, receive: Receive, send: Send) -> None:
+    async def _route(self, scope: Scope, sent: dict[bytes, bytes], guest: Guest, link: Link) -> None:
         base, inner, named = str(scope["path"]).partition("/p/")
         method: str = scope["method"]
         if not self._may_see(guest, base, named if inner else None):
-            await replies.refuse(send, 404, errors.INVALID_REQUEST, "Not found")
+            await replies.refuse(link, 404, errors.INVALID_REQUEST, "Not found")
             return
         profile = named or guest.profile or self._profile
         house = self._restricted if guest.profile is not None else self._house
-        cut = scope.get(CUT, _nothing)
         query: bytes = scope["query_string"]
-        visit = Visit(house, self.sessions, self.limits, guest, profile, sent, query, receive, send, cut)
+        visit = Visit(house, self.sessions, self.limits, guest, profile, sent, query, link)
         match base, method:
             case "/mcp", "POST":
                 await self._post(visit, scope)
             case "/mcp", "GET" | "DELETE" if _version(visit) in STATELESS_VERSIONS:
                 message = "Method not allowed: the stateless era has neither sessions nor their stream"
-                await replies.refuse(send, 405, errors.INVALID_REQUEST, message, headers=((b"allow", b"POST"),))
+                await replies.refuse(link, 405, errors.INVALID_REQUEST, message, headers=((b"allow", b"POST"),))
             case "/mcp", "GET" | "DELETE" if _is_unsupported(visit):
                 await _refuse_version(visit)
             case "/mcp", "GET":
@@ -138,7 +136,7 @@ class Endpoint:
                 await legacy.message(visit)
             case _:
                 allow = (b"allow", ALLOWED[base])
-                await replies.refuse(send, 405, errors.INVALID_REQUEST, "Method not allowed", headers=(allow,))
+                await replies.refuse(link, 405, errors.INVALID_REQUEST, "Method not allowed", headers=(allow,))
 
     def _may_see(self, guest: Guest, base: str, named: str | None) -> bool:
         """An address that is not there, and one that is not for this guest, are the same."""
@@ -151,11 +149,11 @@ class Endpoint:
     async def _post(self, visit: Visit, scope: Scope) -> None:
         if visit.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             message = "Content-Type must be application/json"
-            await replies.refuse(visit.send, 415, errors.INVALID_REQUEST, message, headers=(CLOSE,))
+            await replies.refuse(visit.link, 415, errors.INVALID_REQUEST, message, headers=(CLOSE,))
             return
         if not visit.accepts(b"application/json"):
             message = "Accept application/json and text/event-stream"
-            await replies.refuse(visit.send, 406, errors.INVALID_REQUEST, message, headers=(CLOSE,))
+            await replies.refuse(visit.link, 406, errors.INVALID_REQUEST, message, headers=(CLOSE,))
             return
         message = decode(await visit.body())
         if _is_unsupported(visit) and not (isinstance(message, Frame) and _is_newer_request(visit, message)):
@@ -194,11 +192,7 @@ async def _refuse_version(visit: Visit, id: bytes = NULL) -> None:
     supported = SESSION_VERSIONS if _SESSION in visit.headers else STATELESS_VERSIONS
     data = {"supported": list(supported), "requested": _version(visit)}
     words = "Unsupported protocol version"
-    await replies.refuse(visit.send, 400, errors.UNSUPPORTED_VERSION, words, id=id, data=data)
-
-
-def _nothing() -> None:
-    return
+    await replies.refuse(visit.link, 400, errors.UNSUPPORTED_VERSION, words, id=id, data=data)
 
 
 def _ambiguous(scope: Scope) -> tuple[int, str] | None:

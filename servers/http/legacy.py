@@ -15,16 +15,14 @@ from servers.http.visit import Visit
 async def listen(visit: Visit) -> None:
     """The stream; the session lasts as long as it does."""
     if visit.sessions.full:
-        await replies.crowded(visit.send)
+        await replies.crowded(visit.link)
         return
     session = Session(visit.house, visit.guest, visit.profile, visit.limits, merged=True)
     visit.sessions.add(session)
     address = f"/messages?session_id={session.id}"
     session.enter()
     try:
-        await replies.follow(
-            session.common, visit.receive, visit.send, visit.cut, first=(event(address.encode(), kind=b"endpoint"),)
-        )
+        await replies.follow(session.common, visit.link, first=(event(address.encode(), kind=b"endpoint"),))
     finally:
         visit.sessions.remove(session)
 
@@ -34,9 +32,9 @@ async def message(visit: Visit) -> None:
     (id,) = parse_qs(visit.query.decode("latin-1")).get("session_id", [""])[:1]
     session = visit.sessions.of_guest(id, visit.guest)
     if session is None:
-        await replies.refuse(visit.send, 404, errors.INVALID_REQUEST, "Session not found")
+        await replies.refuse(visit.link, 404, errors.INVALID_REQUEST, "Session not found")
         return
     content = decode(await visit.body())
     await session.room()
     session.receive(content)
-    await replies.body(visit.send, 202, b"Accepted", ((b"content-type", b"text/plain"),))
+    await replies.body(visit.link, 202, b"Accepted", ((b"content-type", b"text/plain"),))

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from gateway.protocol import errors
 from gateway.protocol.frames import NULL, error
+from servers.http.link import Headers, Link, Receive
 from servers.http.streams import Stream
-
-Message = dict[str, Any]
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Headers = Iterable[tuple[bytes, bytes]]
 
 QUICK = 0.05
 """Seconds an answer may take before somebody watches whether the client is still there."""
@@ -46,36 +40,38 @@ def status_of(code: int) -> int:
     return _CODES.get(code, 200)
 
 
-async def body(send: Send, status: int, content: bytes = b"", headers: Headers = (JSON,)) -> None:
-    length = (b"content-length", b"%d" % len(content))
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": content})
+async def body(link: Link, status: int, content: bytes = b"", headers: Headers = (JSON,)) -> None:
+    headers = (*headers, (b"content-length", b"%d" % len(content)))
+    if link.whole(status, headers, content):
+        return
+    await link.send({"type": "http.response.start", "status": status, "headers": headers})
+    await link.send({"type": "http.response.body", "body": content})
 
 
 async def refuse(
-    send: Send, status: int, code: int, message: str, *, id: bytes = NULL, data: object = None, headers: Headers = ()
+    link: Link, status: int, code: int, message: str, *, id: bytes = NULL, data: object = None, headers: Headers = ()
 ) -> None:
     """A status with a JSON-RPC error that says why."""
-    await body(send, status, error(id, errors.error_object(code, message, data)), (JSON, *headers))
+    await body(link, status, error(id, errors.error_object(code, message, data)), (JSON, *headers))
 
 
-async def dismiss(receive: Receive, send: Send, status: int, code: int, message: str, linger: int) -> None:
+async def dismiss(link: Link, status: int, code: int, message: str, linger: int) -> None:
     """Refuse a request whose body is still coming: who closes at once is not heard by who still sends."""
     content = error(NULL, errors.error_object(code, message))
     headers = [JSON, (b"connection", b"close"), (b"content-length", b"%d" % len(content))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": content, "more_body": True})
+    await link.send({"type": "http.response.start", "status": status, "headers": headers})
+    await link.send({"type": "http.response.body", "body": content, "more_body": True})
     while linger > 0:
-        received = await receive()
+        received = await link.receive()
         if not received.get("more_body"):
             break
         linger -= len(received.get("body", b""))
-    await send({"type": "http.response.body", "body": b""})
+    await link.send({"type": "http.response.body", "body": b""})
 
 
-async def crowded(send: Send) -> None:
+async def crowded(link: Link) -> None:
     later = (b"retry-after", b"60")
-    await refuse(send, 503, errors.INTERNAL_ERROR, "Too many sessions are open", headers=(later,))
+    await refuse(link, 503, errors.INTERNAL_ERROR, "Too many sessions are open", headers=(later,))
 
 
 @asynccontextmanager
@@ -96,9 +92,7 @@ async def watching(receive: Receive, stream: Stream) -> AsyncGenerator[asyncio.T
 
 async def answer(
     stream: Stream,
-    receive: Receive,
-    send: Send,
-    cut: Callable[[], None],
+    link: Link,
     *,
     status: Callable[[bytes], int] = lambda _: 200,
     headers: Headers = (),
@@ -107,7 +101,7 @@ async def answer(
 ) -> bool:
     """A body if nothing but the answer comes, else a stream; false if the client went before its end."""
     if not await stream.ready(QUICK) or not (events or stream.ended):
-        async with watching(receive, stream) as gone:
+        async with watching(link.receive, stream) as gone:
             if events:
                 await stream.ready(COMMIT)
             else:
@@ -116,29 +110,27 @@ async def answer(
                 return False
     frame = stream.only_answer(drop=not events)
     if frame is None and events:
-        return await follow(stream, receive, send, cut, headers=headers, primed=primed)
+        return await follow(stream, link, headers=headers, primed=primed)
     content = frame if frame is not None else b""
-    await body(send, status(content) if content else 202, content, (JSON, *headers))
+    await body(link, status(content) if content else 202, content, (JSON, *headers))
     return True
 
 
 async def follow(
     stream: Stream,
-    receive: Receive,
-    send: Send,
-    cut: Callable[[], None],
+    link: Link,
     *,
     headers: Headers = (),
     primed: bool = False,
     first: Iterable[bytes] = (),
 ) -> bool:
     """Send the stream until its end; false if the client went before, or another response took it over."""
-    reader = stream.claim(cut)
-    await send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *headers]})
+    reader = stream.claim(link.cut)
+    await link.send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *headers]})
     opening = [*first, *((stream.prime(),) if primed else ())]
-    async with watching(receive, stream) as gone:
+    async with watching(link.receive, stream) as gone:
         for chunk in opening or (b": here\n\n",):
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await link.send({"type": "http.response.body", "body": chunk, "more_body": True})
         while not gone.done() and stream.reader is reader:
             chunk = stream.take()
             if chunk is None:
@@ -146,9 +138,9 @@ async def follow(
                     break
                 chunk = b"" if await stream.ready(PING) else b": alive\n\n"
             if chunk:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await link.send({"type": "http.response.body", "body": chunk, "more_body": True})
         complete = not gone.done() and stream.reader is reader
     if stream.reader is reader:
         stream.release()
-    await send({"type": "http.response.body", "body": b""})
+    await link.send({"type": "http.response.body", "body": b""})
     return complete

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from servers.http.app import CUT, Endpoint
+from servers.http.app import Endpoint
+from servers.http.link import CUT, WHOLE, Headers
 from servers.http.sessions import Limits
 
 HEAD = 64 * 1024
@@ -74,11 +75,12 @@ class Punctual(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head = None
         self._patience, self._turned = self._limits.arrival, True
-        cast("dict[str, Any]", self.scope)[CUT] = self._cut
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        scope = cast("dict[str, Any]", cycle.scope)
+        scope[CUT], scope[WHOLE] = self._cut, partial(self._whole, cycle)
         super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
@@ -96,6 +98,24 @@ class Punctual(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def _whole(self, cycle: RequestResponseCycle, status: int, headers: Headers, content: bytes) -> bool:
+        """What uvicorn's `send` does in two steps and with two regular expressions a header: a sixth of a call's CPU.
+
+        Only the plain case: a connection that is kept, to a client that reads.
+        """
+        plain = cycle.keep_alive and status < 300 and cycle.scope["method"] != "HEAD"
+        if not plain or cycle.response_started or cycle.disconnected or self.flow.write_paused:
+            return False
+        head = [STATUS_LINE[status]]
+        for name, value in (*cycle.default_headers, *headers):
+            head += (name, b": ", value, b"\r\n")
+        self.transport.write(b"".join((*head, b"\r\n", content)))
+        cycle.waiting_for_100_continue = False
+        cycle.response_started = cycle.response_complete = True
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def _set(self, seconds: float | None) -> None:
         if self._deadline is not None:

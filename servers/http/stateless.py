@@ -41,15 +41,15 @@ async def post(visit: Visit, frame: Frame, twice: str | None, listeners: Listene
     """Answer one message; `twice` names a header that came more than once."""
     if not frame.is_request:
         # There are no notifications of this era over HTTP, and clients send some all the same.
-        await replies.body(visit.send, 202, headers=())
+        await replies.body(visit.link, 202, headers=())
         return
     id = frame.id
     lasting = frame.method == methods.LISTEN
     if lasting and len(listeners) >= visit.limits.sessions:
-        await replies.crowded(visit.send)
+        await replies.crowded(visit.link)
         return
     if lasting and not visit.accepts(b"text/event-stream"):
-        await replies.refuse(visit.send, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen", id=id)
+        await replies.refuse(visit.link, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen", id=id)
         return
     stream = Stream()
 
@@ -67,7 +67,7 @@ async def post(visit: Visit, frame: Frame, twice: str | None, listeners: Listene
     try:
         conversation.receive(frame)
         events = visit.accepts(b"text/event-stream")
-        await replies.answer(stream, visit.receive, visit.send, visit.cut, status=_status(id), events=events)
+        await replies.answer(stream, visit.link, status=_status(id), events=events)
     finally:
         conversation.cancel(id_key(id), GONE)  # closing the response is how a client of this era cancels
         if lasting:

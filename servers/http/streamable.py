@@ -28,7 +28,7 @@ async def post(visit: Visit, message: Frame | list[Frame | Malformed]) -> None:
     mark = (_SESSION, session.id.encode())
     if not _wants_answer(message):
         session.receive(message)
-        await replies.body(visit.send, 202, headers=(mark,))
+        await replies.body(visit.link, 202, headers=(mark,))
         return
     session.enter()
     try:
@@ -51,20 +51,18 @@ async def _answer(
     free = [key for key in keys if not session.in_use(key)]
     if not isinstance(message, list) and not free:
         words = "Invalid Request: this id is already in use"
-        await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, words, id=message.id)
+        await replies.refuse(visit.link, 400, errors.INVALID_REQUEST, words, id=message.id)
         return
     if isinstance(message, list) and session.conversation.version != BATCHES:
         words = f"Invalid Request: batches exist in {BATCHES} only"
-        await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, words)
+        await replies.refuse(visit.link, 400, errors.INVALID_REQUEST, words)
         return
     stream = session.stream_for(free or [NO_REQUEST])
     events = visit.accepts(b"text/event-stream")
     stream.bare = not events
     session.receive(message)
     primed = (session.conversation.version or "") >= PRIMED
-    whole = await replies.answer(
-        stream, visit.receive, visit.send, visit.cut, headers=(mark,), primed=primed, events=events
-    )
+    whole = await replies.answer(stream, visit.link, headers=(mark,), primed=primed, events=events)
     if not whole:
         session.abandon(stream, asyncio.get_running_loop().call_later)
     elif not stream.marked:
@@ -83,7 +81,7 @@ async def get(visit: Visit) -> None:
         await _unknown(visit)
         return
     if not visit.accepts(b"text/event-stream"):
-        await replies.refuse(visit.send, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen")
+        await replies.refuse(visit.link, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen")
         return
     stream, first = session.common, list[bytes]()
     seen = place(visit.headers.get(_LAST_EVENT, b"").decode("latin-1"))
@@ -95,9 +93,7 @@ async def get(visit: Visit) -> None:
     session.enter()
     try:
         mark = (_SESSION, session.id.encode())
-        whole = await replies.follow(
-            stream, visit.receive, visit.send, visit.cut, headers=(mark,), primed=primed and not first, first=first
-        )
+        whole = await replies.follow(stream, visit.link, headers=(mark,), primed=primed and not first, first=first)
         if not whole and stream is not session.common:
             session.abandon(stream, asyncio.get_running_loop().call_later)
     finally:
@@ -110,7 +106,7 @@ async def delete(visit: Visit) -> None:
         await _unknown(visit)
         return
     visit.sessions.remove(session)
-    await replies.body(visit.send, 200, headers=())
+    await replies.body(visit.link, 200, headers=())
 
 
 def _known(visit: Visit) -> Session | None:
@@ -120,9 +116,9 @@ def _known(visit: Visit) -> Session | None:
 
 async def _unknown(visit: Visit) -> None:
     if _SESSION in visit.headers:
-        await replies.refuse(visit.send, 404, errors.INVALID_REQUEST, "Session not found")
+        await replies.refuse(visit.link, 404, errors.INVALID_REQUEST, "Session not found")
     else:
-        await replies.refuse(visit.send, 400, errors.INVALID_REQUEST, "Missing session ID: send initialize first")
+        await replies.refuse(visit.link, 400, errors.INVALID_REQUEST, "Missing session ID: send initialize first")
 
 
 async def _session(visit: Visit, message: Frame | list[Frame | Malformed]) -> Session | None:
@@ -135,7 +131,7 @@ async def _session(visit: Visit, message: Frame | list[Frame | Malformed]) -> Se
         await _unknown(visit)
         return None
     if visit.sessions.full:
-        await replies.crowded(visit.send)
+        await replies.crowded(visit.link)
         return None
     session = Session(visit.house, visit.guest, visit.profile, visit.limits)
     visit.sessions.add(session)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.conversation import House
 from servers.http.door import Guest
-from servers.http.replies import Receive, Send
+from servers.http.link import Link
 from servers.http.sessions import Limits, Sessions
 
 
@@ -28,10 +27,7 @@ class Visit:
     profile: str | None
     headers: dict[bytes, bytes]
     query: bytes
-    receive: Receive
-    send: Send
-    cut: Callable[[], None]
-    """Ends the connection at once."""
+    link: Link
 
     async def body(self) -> bytes:
         """All of it.
@@ -46,7 +42,7 @@ class Visit:
         pieces: list[bytes] = []
         size = 0
         while True:
-            message = await self.receive()
+            message = await self.link.receive()
             if message["type"] != "http.request":
                 raise Gone
             pieces.append(message.get("body", b""))
