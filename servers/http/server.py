@@ -80,7 +80,8 @@ class Punctual(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
         scope = cast("dict[str, Any]", cycle.scope)
-        scope[CUT], scope[WHOLE] = self._cut, partial(self._whole, cycle)
+        # Methods of the connection's own: a function that knew the request would keep it alive in a circle.
+        scope[CUT], scope[WHOLE] = self._cut, self._whole
         super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
@@ -99,11 +100,14 @@ class Punctual(HttpToolsProtocol):
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
-    def _whole(self, cycle: RequestResponseCycle, status: int, headers: Headers, content: bytes) -> bool:
+    def _whole(self, status: int, headers: Headers, content: bytes) -> bool:
         """What uvicorn's `send` does in two steps and with two regular expressions a header: a sixth of a call's CPU.
 
         Only the plain case: a connection that is kept, to a client that reads.
         """
+        cycle = self._running  # there is one at a time
+        if cycle is None:
+            return False
         plain = cycle.keep_alive and status < 300 and cycle.scope["method"] != "HEAD"
         if not plain or cycle.response_started or cycle.disconnected or self.flow.write_paused:
             return False
