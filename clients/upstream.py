@@ -21,12 +21,12 @@ from clients.lines import Line, Lines
 from clients.negotiation import Introduction, introduce, read_list, read_listing
 from clients.state import Event, State, advance
 from clients.transports.channel import Channel
+from clients.waiting import Waiting
 from clients.watching import Changes, watch
 from configs.models import Server
 from gateway.eras import stateless
 from gateway.exchange import Exchange, Failure, Question
 from gateway.protocol import errors, methods
-from gateway.protocol.frames import Object
 from gateway.protocol.versions import Era
 from gateway.registry import KINDS, Kind, Listing
 
@@ -77,7 +77,7 @@ class Events(Protocol):
 
 
 class Upstream:
-    """A supervisor and what it supervises. As a port it holds the calls that wait for a connection."""
+    """A supervisor and what it supervises."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Upstream:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._changes = Changes()
-        self._parked: dict[Exchange, asyncio.TimerHandle] = {}
+        self._waiting = Waiting(self.name, self._failure)
         self._ready_since: float | None = None
         self._retry_after = 0.0
         """Seconds that the server itself asked for before the next try."""
@@ -196,8 +196,7 @@ class Upstream:
         if self.state is State.WAITING and self._not_before > self._loop.time() + timeout:
             exchange.caller.failed(exchange, self._failure())
             return
-        exchange.port = self
-        self._parked[exchange] = self._loop.call_later(timeout, self._overdue, exchange)
+        self._waiting.add(exchange, timeout)
         self._wake.set()
 
     def _line_for(self, exchange: Exchange) -> Line | None:
@@ -207,24 +206,13 @@ class Upstream:
             return None
         return self.lines.line_for(exchange) if self.lines is not None and exchange.client.askable else None
 
-    def cancel(self, exchange: Exchange, params: Object) -> None:
-        timer = self._parked.pop(exchange, None)
-        if timer is not None:
-            timer.cancel()
-
     def write(self, frame: bytes) -> None:
         if self.connection is not None and self.state is State.READY:
             self.connection.write(frame)
 
-    def _overdue(self, exchange: Exchange) -> None:
-        if self._parked.pop(exchange, None) is not None:
-            exchange.caller.failed(exchange, self._failure())
-
     def _release(self) -> None:
         """Whoever waited is served, or told why not."""
-        parked, self._parked = self._parked, {}
-        for exchange, timer in parked.items():
-            timer.cancel()
+        for exchange in self._waiting.take():
             if self.state is State.READY:
                 self.dispatch(exchange)
             else:
@@ -283,8 +271,7 @@ class Upstream:
             self._newest.fail_all(self.ending, errors.SHUTDOWN)
         if self.lines is not None:
             self.lines.conclude(self.ending)
-        for exchange in list(self._parked):
-            self.cancel(exchange, {})
+        for exchange in self._waiting.take():
             exchange.caller.failed(exchange, Failure(self.name, self.ending, code=errors.SHUTDOWN))
 
     async def drained(self) -> None:
@@ -299,8 +286,7 @@ class Upstream:
 
     def adopt(self, other: Upstream) -> None:
         """Take over the calls that wait for another upstream, which this one replaces."""
-        for exchange in list(other._parked):
-            other.cancel(exchange, {})
+        for exchange in other._waiting.take():
             self.dispatch(exchange)
 
     async def _attempts(self) -> None:
@@ -340,7 +326,7 @@ class Upstream:
         self._not_before = now + self._retry_after
         seconds = max(seconds, self._retry_after)
         self.next_try = now + seconds
-        if seconds <= 0 or (self._parked and self._keep and not self._retry_after):
+        if seconds <= 0 or (self._waiting and self._keep and not self._retry_after):
             return
         self._release()  # only now: whoever waited is told when the next try comes
         logger.info("%s waits %.1f s", self.name, seconds)
@@ -511,8 +497,7 @@ class Upstream:
         self._events.asked(connection, question, origin)
 
     def returned(self, exchange: Exchange) -> None:
-        exchange.port = self
-        self._parked[exchange] = self._loop.call_later(self._timing.patience, self._overdue, exchange)
+        self._waiting.add(exchange, self._timing.patience)
 
     def told(self, connection: Connection, method: str, params: Raw, origin: Exchange | None) -> None:
         kinds = KIND_OF.get(method)
