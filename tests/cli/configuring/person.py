@@ -13,7 +13,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +23,8 @@ DEMO = [sys.executable, "-P", "-m", "servers.demo"]
 ENTRY: dict[str, Any] = {"command": DEMO[0], "args": DEMO[1:]}
 # A session leader gets the first terminal it opens as its controlling one.
 _ON_A_TERMINAL = "import os, sys; os.close(os.open(os.ttyname(0), os.O_RDWR)); os.execv(sys.argv[1], sys.argv[1:])"
+HELD_TO_MODES = ["setpriv", "--inh-caps=-dac_override", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
+"""Starts a command to which a read-only file is read-only, also if root does."""
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -42,11 +44,15 @@ class Person:
         return {"HOME": str(self.home), "PATH": path, "TERM": "xterm-256color", "LANG": "C.UTF-8", **(more or {})}
 
     def run(
-        self, *arguments: str, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+        self,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        launcher: Sequence[str] = (),
     ) -> subprocess.CompletedProcess[str]:
         """A command without a terminal."""
         return subprocess.run(
-            [command(), *arguments],
+            [*launcher, command(), *arguments],
             cwd=cwd or self.project,
             env=self.environment(environment),
             stdin=subprocess.DEVNULL,
