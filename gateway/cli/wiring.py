@@ -131,8 +131,8 @@ def run_loop(main: Coroutine[object, object, T]) -> T:
     # Nearly all that a call allocates ends with it; looking for cycles after every 700 objects cost 5 % of each.
     gc.set_threshold(20_000, 10, 10)
     try:
-        import uvloop
+        from gateway.cli.loop import new_loop
     except ImportError:
         return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)

@@ -14,7 +14,7 @@ INITIALIZE = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
 }
-COSTLY = {"mcp", "pydantic", "pydantic_settings", "aiohttp", "httpx", "uvicorn", "rich", "ctypes", "statistics"}
+COSTLY = {"mcp", "pydantic", "pydantic_settings", "aiohttp", "httpx", "uvicorn", "rich", "statistics"}
 
 
 def test_nothing_costly_is_imported_before_the_first_answer(tmp_path: Path) -> None:
