@@ -21,6 +21,24 @@ DEADLINE = 30.0
 STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(1000)"
 DAEMON = "(setsid sh -c 'echo $$; exec sleep 1000' &); exec cat >/dev/null"
 
+ON_A_TERMINAL = f"""
+import asyncio, os, pty, sys
+sys.path.insert(0, {str(ROOT)!r})
+from clients.processes import Guard
+
+master, slave = pty.openpty()
+os.close(os.open(os.ttyname(slave), os.O_RDWR))  # we lead a session, and now it has a terminal
+
+async def main():
+    async with Guard() as guard:
+        child = await guard.spawn(["sh", "-c", "read word </dev/tty; echo $?"], env={ENV!r}, cwd="/")
+        await asyncio.wait_for(asyncio.shield(child.exited), {DEADLINE})
+        print(int(os.read(child.stdout, 100)), os.isatty(os.open("/dev/tty", os.O_RDWR)))
+        await guard.end(child)
+
+asyncio.run(main())
+"""
+
 
 def run(scenario: Callable[[Guard], Awaitable[None]]) -> None:
     async def main() -> None:
@@ -143,7 +161,7 @@ def test_environment_directory_signals_and_descriptors_are_exactly_those_asked_f
         "files = sorted(int(name) for name in os.listdir('/proc/self/fd'))[:-1]\n"
         "status = dict(line.split(':\\t') for line in open('/proc/self/status') if line.startswith('Sig'))\n"
         "blocking = [os.get_blocking(file) for file in (0, 1, 2)]\n"
-        "leads = os.getsid(0) == os.getpgid(0) == os.getpid()\n"
+        "leads = os.getpgid(0) == os.getpid()\n"
         "print(repr((dict(os.environ), os.getcwd(), files, status['SigBlk'], blocking, leads, sys.argv[1:])))"
     )
 
@@ -216,6 +234,20 @@ def test_one_that_ignores_stdin_and_sigterm_is_killed() -> None:
         assert await exit_code(child) == -signal.SIGKILL
 
     run(scenario)
+
+
+def test_a_child_that_asks_at_the_terminal_is_refused_and_not_stopped() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_TERMINAL],
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE,
+        start_new_session=True,
+    )
+    assert done.stderr == ""
+    answer, ours = done.stdout.split()
+    assert int(answer) > 0
+    assert ours == "True"
 
 
 def test_a_stopped_child_ends() -> None:
