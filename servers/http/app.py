@@ -1,4 +1,4 @@
-"""The ASGI application: who may come in, and which request is of which era."""
+"""The endpoint: who may come in, and which request is of which era."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from gateway.protocol.frames import NULL, Frame, Malformed, decode
 from gateway.protocol.versions import SESSION_VERSIONS, STATELESS_VERSIONS
 from servers.http import legacy, replies, stateless, streamable
 from servers.http.door import Door, Guest
-from servers.http.link import Link, Receive, Scope, Send
+from servers.http.link import CLOSE, Link, Scope
 from servers.http.sessions import Limits, Sessions
-from servers.http.visit import Gone, TooLarge, Visit
+from servers.http.visit import Visit
 
 CHALLENGE = (b"www-authenticate", b'Bearer realm="kimi-gateway"')
-CLOSE = (b"connection", b"close")
 SWEEP = 5.0
 """Seconds between two looks at who is still there."""
-LINGER = 64 * 1024 * 1024
-"""Bytes of a body too large that we let a client send, so that it comes to read why nobody wants them."""
 ALLOWED = {"/mcp": b"GET, POST, DELETE", "/sse": b"GET", "/messages": b"POST", "/health": b"GET"}
 _VERSION = headers.VERSION.lower().encode()
 _SESSION = headers.SESSION.lower().encode()
@@ -72,71 +69,94 @@ class Endpoint:
             self.listeners.conclude(door.guests)
         return door
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        link = Link.of(scope, receive, send)
+    def enter(self, scope: Scope, link: Link) -> Visit | None:
+        """Look at a request before its body has come; one that may not come in is told why."""
         # White space behind a value is no part of it, but httptools leaves it there.
         sent: dict[bytes, bytes] = {name: value.strip(b" \t") for name, value in scope["headers"]}
         door = self._admit()
-        refused = _ambiguous(scope) if len(sent) < len(scope["headers"]) else None
-        refused = refused or door.refuses(sent) or self._ending
+        repeated = len(sent) < len(scope["headers"])
+        refused = (_ambiguous(scope) if repeated else None) or door.refuses(sent) or self._ending
         if refused is not None:
-            await replies.refuse(link, refused[0], errors.INVALID_REQUEST, refused[1], headers=(CLOSE,))
-            return
-        if scope["path"] == "/health" and scope["method"] in ("GET", "HEAD"):
-            await replies.body(link, 200, b"ok", ((b"content-type", b"text/plain"),))
-            return
+            replies.refuse(link, refused[0], errors.INVALID_REQUEST, refused[1], headers=(CLOSE,))
+            return None
+        method: str = scope["method"]
+        if scope["path"] == "/health" and method in ("GET", "HEAD"):
+            link.answer(200, ((b"content-type", b"text/plain"),), b"ok")
+            return None
         guest = door.guest(sent.get(b"authorization"))
         if guest is None:
             message = "A bearer token is needed; `kimi-gateway serve --http` prints it when it starts"
-            await replies.refuse(link, 401, errors.INVALID_REQUEST, message, headers=(CHALLENGE, CLOSE))
-            return
+            replies.refuse(link, 401, errors.INVALID_REQUEST, message, headers=(CHALLENGE, CLOSE))
+            return None
+        base, inner, named = str(scope["path"]).partition("/p/")
+        if not self._may_see(guest, base, named if inner else None):
+            replies.refuse(link, 404, errors.INVALID_REQUEST, "Not found")
+            return None
+        profile = named or guest.profile or self._profile
+        house = self._restricted if guest.profile is not None else self._house
+        query: bytes = scope["query_string"]
+        twice = _twice(scope) if repeated else None
+        visit = Visit(house, self.sessions, self.limits, guest, profile, method, base, query, sent, twice, link)
+        return visit if self._may_go_on(visit) else None
+
+    def _may_go_on(self, visit: Visit) -> bool:
+        """Whether it is worth reading the body."""
+        match visit.path, visit.method:
+            case "/mcp", "POST":
+                if visit.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+                    message = "Content-Type must be application/json"
+                    replies.refuse(visit.link, 415, errors.INVALID_REQUEST, message, headers=(CLOSE,))
+                    return False
+                if not visit.accepts(b"application/json"):
+                    message = "Accept application/json and text/event-stream"
+                    replies.refuse(visit.link, 406, errors.INVALID_REQUEST, message, headers=(CLOSE,))
+                    return False
+            case "/mcp", "GET" | "DELETE" if _version(visit) in STATELESS_VERSIONS:
+                message = "Method not allowed: the stateless era has neither sessions nor their stream"
+                replies.refuse(visit.link, 405, errors.INVALID_REQUEST, message, headers=((b"allow", b"POST"),))
+                return False
+            case "/mcp", "GET" | "DELETE" if _is_unsupported(visit):
+                _refuse_version(visit)
+                return False
+            case ("/mcp", "GET" | "DELETE") | ("/sse", "GET") | ("/messages", "POST"):
+                pass
+            case _:
+                allow = (b"allow", ALLOWED[visit.path])
+                replies.refuse(visit.link, 405, errors.INVALID_REQUEST, "Method not allowed", headers=(allow,))
+                return False
+        declared = visit.headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > self.limits.body:
+            self.too_large(visit.link)
+            return False
+        return True
+
+    def too_large(self, link: Link) -> None:
+        """Its body is more than anybody may send."""
+        message = f"The request is over the size limit of {self.limits.body} bytes"
+        replies.refuse(link, 413, errors.INVALID_REQUEST, message, headers=(CLOSE,))
+
+    def serve(self, visit: Visit, body: bytes) -> None:
+        """Answer a request that was let in and has all come."""
         try:
-            await self._route(scope, sent, guest, link)
-        except Gone:
-            return
-        except TooLarge:
-            message = f"The request is over the size limit of {self.limits.body} bytes"
-            await replies.dismiss(link, 413, errors.INVALID_REQUEST, message, LINGER)
+            match visit.path, visit.method:
+                case "/mcp", "POST":
+                    self._post(visit, decode(body))
+                case "/mcp", "GET":
+                    streamable.get(visit)
+                case "/mcp", "DELETE":
+                    streamable.delete(visit)
+                case "/sse", _:
+                    legacy.listen(visit)
+                case _:
+                    legacy.message(visit, body)
         except Malformed as malformed:
-            await replies.refuse(link, 400, malformed.code, malformed.message, id=malformed.id, data=malformed.data)
+            replies.refuse(visit.link, 400, malformed.code, malformed.message, id=malformed.id, data=malformed.data)
 
     def close(self) -> None:
         """Whoever would wait for ever gets a last word; what is under way to its client still gets there."""
         self._ending = 503, "The gateway is shutting down"
         self.listeners.conclude()
         self.sessions.conclude()
-
-    async def _route(self, scope: Scope, sent: dict[bytes, bytes], guest: Guest, link: Link) -> None:
-        base, inner, named = str(scope["path"]).partition("/p/")
-        method: str = scope["method"]
-        if not self._may_see(guest, base, named if inner else None):
-            await replies.refuse(link, 404, errors.INVALID_REQUEST, "Not found")
-            return
-        profile = named or guest.profile or self._profile
-        house = self._restricted if guest.profile is not None else self._house
-        query: bytes = scope["query_string"]
-        visit = Visit(house, self.sessions, self.limits, guest, profile, sent, query, link)
-        match base, method:
-            case "/mcp", "POST":
-                await self._post(visit, scope)
-            case "/mcp", "GET" | "DELETE" if _version(visit) in STATELESS_VERSIONS:
-                message = "Method not allowed: the stateless era has neither sessions nor their stream"
-                await replies.refuse(link, 405, errors.INVALID_REQUEST, message, headers=((b"allow", b"POST"),))
-            case "/mcp", "GET" | "DELETE" if _is_unsupported(visit):
-                await _refuse_version(visit)
-            case "/mcp", "GET":
-                await streamable.get(visit)
-            case "/mcp", "DELETE":
-                await streamable.delete(visit)
-            case "/sse", "GET":
-                await legacy.listen(visit)
-            case "/messages", "POST":
-                await legacy.message(visit)
-            case _:
-                allow = (b"allow", ALLOWED[base])
-                await replies.refuse(link, 405, errors.INVALID_REQUEST, "Method not allowed", headers=(allow,))
 
     def _may_see(self, guest: Guest, base: str, named: str | None) -> bool:
         """An address that is not there, and one that is not for this guest, are the same."""
@@ -146,22 +166,13 @@ class Endpoint:
             return base in ALLOWED
         return base in ("/mcp", "/sse") and named in self._profiles()
 
-    async def _post(self, visit: Visit, scope: Scope) -> None:
-        if visit.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            message = "Content-Type must be application/json"
-            await replies.refuse(visit.link, 415, errors.INVALID_REQUEST, message, headers=(CLOSE,))
-            return
-        if not visit.accepts(b"application/json"):
-            message = "Accept application/json and text/event-stream"
-            await replies.refuse(visit.link, 406, errors.INVALID_REQUEST, message, headers=(CLOSE,))
-            return
-        message = decode(await visit.body())
+    def _post(self, visit: Visit, message: Frame | list[Frame | Malformed]) -> None:
         if _is_unsupported(visit) and not (isinstance(message, Frame) and _is_newer_request(visit, message)):
-            await _refuse_version(visit, message.id if isinstance(message, Frame) and message.is_request else NULL)
+            _refuse_version(visit, message.id if isinstance(message, Frame) and message.is_request else NULL)
         elif isinstance(message, Frame) and _is_stateless(visit, message):
-            await stateless.post(visit, message, _twice(scope, len(visit.headers)), self.listeners)
+            stateless.post(visit, message, self.listeners)
         else:
-            await streamable.post(visit, message)
+            streamable.post(visit, message)
 
 
 def _is_stateless(visit: Visit, frame: Frame) -> bool:
@@ -188,11 +199,11 @@ def _is_unsupported(visit: Visit) -> bool:
     return version is not None and version not in SESSION_VERSIONS and version not in STATELESS_VERSIONS
 
 
-async def _refuse_version(visit: Visit, id: bytes = NULL) -> None:
+def _refuse_version(visit: Visit, id: bytes = NULL) -> None:
     supported = SESSION_VERSIONS if _SESSION in visit.headers else STATELESS_VERSIONS
     data = {"supported": list(supported), "requested": _version(visit)}
     words = "Unsupported protocol version"
-    await replies.refuse(visit.link, 400, errors.UNSUPPORTED_VERSION, words, id=id, data=data)
+    replies.refuse(visit.link, 400, errors.UNSUPPORTED_VERSION, words, id=id, data=data)
 
 
 def _ambiguous(scope: Scope) -> tuple[int, str] | None:
@@ -202,10 +213,8 @@ def _ambiguous(scope: Scope) -> tuple[int, str] | None:
     return None if twice is None else (400, f"The header {twice.decode()} came more than once")
 
 
-def _twice(scope: Scope, different: int) -> str | None:
-    """A header that repeats part of the body and came more than once: readers would disagree which counts."""
-    if len(scope["headers"]) == different:
-        return None
+def _twice(scope: Scope) -> str | None:
+    """A header that repeats part of the body and came more than once."""
     seen: set[bytes] = set()
     for name, _ in scope["headers"]:
         if name in seen and (name in _ROUTING or name.startswith(b"mcp-param-")):

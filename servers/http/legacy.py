@@ -12,29 +12,33 @@ from servers.http.streams import event
 from servers.http.visit import Visit
 
 
-async def listen(visit: Visit) -> None:
+def listen(visit: Visit) -> None:
     """The stream; the session lasts as long as it does."""
     if visit.sessions.full:
-        await replies.crowded(visit.link)
+        replies.crowded(visit.link)
         return
     session = Session(visit.house, visit.guest, visit.profile, visit.limits, merged=True)
     visit.sessions.add(session)
     address = f"/messages?session_id={session.id}"
     session.enter()
-    try:
-        await replies.follow(session.common, visit.link, first=(event(address.encode(), kind=b"endpoint"),))
-    finally:
+
+    def done(_: bool) -> None:
         visit.sessions.remove(session)
 
+    replies.follow(session.common, visit.link, done, first=(event(address.encode(), kind=b"endpoint"),))
 
-async def message(visit: Visit) -> None:
+
+def message(visit: Visit, body: bytes) -> None:
     """One message of the client's; its answer goes out on the stream."""
     (id,) = parse_qs(visit.query.decode("latin-1")).get("session_id", [""])[:1]
     session = visit.sessions.of_guest(id, visit.guest)
     if session is None:
-        await replies.refuse(visit.link, 404, errors.INVALID_REQUEST, "Session not found")
+        replies.refuse(visit.link, 404, errors.INVALID_REQUEST, "Session not found")
         return
-    content = decode(await visit.body())
-    await session.room()
-    session.receive(content)
-    await replies.body(visit.link, 202, b"Accepted", ((b"content-type", b"text/plain"),))
+    content = decode(body)
+
+    def take() -> None:
+        session.receive(content)
+        visit.link.answer(202, ((b"content-type", b"text/plain"),), b"Accepted")
+
+    session.when_room(take)

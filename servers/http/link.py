@@ -1,40 +1,38 @@
-"""The connection that one HTTP request came on, as ASGI has it, and what uvicorn can do besides."""
+"""The connection that a request came on, as those who answer it see it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol
 
-Message = dict[str, Any]
 Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+"""What a request says before its body, in the words of ASGI."""
 Headers = Iterable[tuple[bytes, bytes]]
-Cut = Callable[[], None]
-Whole = Callable[[int, Headers, bytes], bool]
+Send = Callable[[bytes], Awaitable[None]]
 
-CUT, WHOLE = "kimi_gateway.cut", "kimi_gateway.whole"
-"""Where in its scope a request has the two functions that ASGI knows nothing of."""
+CLOSE = (b"connection", b"close")
 
 
-@dataclass(slots=True)
-class Link:
-    receive: Receive
-    send: Send
-    cut: Cut
-    """Ends the connection at once."""
-    whole: Whole
-    """Sends status, headers and body in one piece; false if it must be done step by step."""
+class Link(Protocol):
+    """Takes the answer to one request. Nothing but a stream ever waits."""
 
-    @classmethod
-    def of(cls, scope: Scope, receive: Receive, send: Send) -> Link:
-        return cls(receive, send, scope.get(CUT, _nothing), scope.get(WHOLE, _never))
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left before its answer was whole."""
+        ...
 
+    def answer(self, status: int, headers: Headers, content: bytes = b"") -> None:
+        """All of it in one piece."""
+        ...
 
-def _nothing() -> None:
-    return
+    def attend(self, seconds: float, late: Callable[[], None], gone: Callable[[], None]) -> None:
+        """The answer takes time: call back when it has taken so long, and when the client leaves."""
+        ...
 
+    def stream(self, headers: Headers, work: Callable[[Send], Coroutine[None, None, None]]) -> None:
+        """Answer piece by piece, in a task; the answer ends with it."""
+        ...
 
-def _never(status: int, headers: Headers, content: bytes) -> bool:
-    return False
+    def cut(self) -> None:
+        """End the connection at once, whatever the client has not read."""
+        ...

@@ -1,18 +1,14 @@
-"""Send answers over ASGI: a body, or a stream of events that ends when its client goes."""
+"""Answer a request: with a body, or a stream of events that ends when its client goes."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 
 from gateway.protocol import errors
 from gateway.protocol.frames import NULL, error
-from servers.http.link import Headers, Link, Receive
+from servers.http.link import Headers, Link, Send
 from servers.http.streams import Stream
 
-QUICK = 0.05
-"""Seconds an answer may take before somebody watches whether the client is still there."""
 COMMIT = 5.0
 """Seconds after which a response begins though nothing has come: whoever waits sees that it is alive."""
 PING = 15.0
@@ -40,107 +36,112 @@ def status_of(code: int) -> int:
     return _CODES.get(code, 200)
 
 
-async def body(link: Link, status: int, content: bytes = b"", headers: Headers = (JSON,)) -> None:
-    headers = (*headers, (b"content-length", b"%d" % len(content)))
-    if link.whole(status, headers, content):
-        return
-    await link.send({"type": "http.response.start", "status": status, "headers": headers})
-    await link.send({"type": "http.response.body", "body": content})
-
-
-async def refuse(
+def refuse(
     link: Link, status: int, code: int, message: str, *, id: bytes = NULL, data: object = None, headers: Headers = ()
 ) -> None:
     """A status with a JSON-RPC error that says why."""
-    await body(link, status, error(id, errors.error_object(code, message, data)), (JSON, *headers))
+    link.answer(status, (JSON, *headers), error(id, errors.error_object(code, message, data)))
 
 
-async def dismiss(link: Link, status: int, code: int, message: str, linger: int) -> None:
-    """Refuse a request whose body is still coming: who closes at once is not heard by who still sends."""
-    content = error(NULL, errors.error_object(code, message))
-    headers = [JSON, (b"connection", b"close"), (b"content-length", b"%d" % len(content))]
-    await link.send({"type": "http.response.start", "status": status, "headers": headers})
-    await link.send({"type": "http.response.body", "body": content, "more_body": True})
-    while linger > 0:
-        received = await link.receive()
-        if not received.get("more_body"):
-            break
-        linger -= len(received.get("body", b""))
-    await link.send({"type": "http.response.body", "body": b""})
-
-
-async def crowded(link: Link) -> None:
+def crowded(link: Link) -> None:
     later = (b"retry-after", b"60")
-    await refuse(link, 503, errors.INTERNAL_ERROR, "Too many sessions are open", headers=(later,))
+    refuse(link, 503, errors.INTERNAL_ERROR, "Too many sessions are open", headers=(later,))
 
 
-@asynccontextmanager
-async def watching(receive: Receive, stream: Stream) -> AsyncGenerator[asyncio.Task[None]]:
-    """A task that ends when the client goes, and wakes whoever waits for the stream."""
+class Reply:
+    """The answer to one request: a body if nothing but that comes, and in time; else a stream."""
 
-    async def watch() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        stream.wake()
+    __slots__ = ("_done", "_events", "_headers", "_link", "_primed", "_status", "_stream")
 
-    task = asyncio.ensure_future(watch())
-    try:
-        yield task
-    finally:
-        task.cancel()
+    def __init__(
+        self,
+        stream: Stream,
+        link: Link,
+        done: Callable[[bool], None],
+        *,
+        status: Callable[[bytes], int] = lambda _: 200,
+        headers: Headers = (),
+        primed: bool = False,
+        events: bool = True,
+    ) -> None:
+        """`done` hears at the end whether the client was there for all of it."""
+        self._stream = stream
+        self._link = link
+        self._done = done
+        self._status = status
+        self._headers = headers
+        self._primed = primed
+        self._events = events
+
+    def begin(self) -> None:
+        """Answer now, or as soon as there is something to say."""
+        if self._stream.ended or self._stream.waiting:
+            self._moved()
+        else:
+            self._stream.listener = self._moved
+            self._link.attend(COMMIT, self._late, self._left)
+
+    def _moved(self) -> None:
+        if self._stream.ended:
+            frame = self._stream.only_answer(drop=not self._events)
+            if frame is not None or not self._events:
+                self._whole(frame or b"")
+                return
+        if self._events:
+            self._flow()
+
+    def _late(self) -> None:
+        if self._events:
+            self._flow()
+
+    def _left(self) -> None:
+        self._stream.listener = None
+        self._done(False)
+
+    def _whole(self, content: bytes) -> None:
+        self._stream.listener = None
+        status = self._status(content) if content else 202
+        self._link.answer(status, (JSON, *self._headers), content)
+        self._done(True)
+
+    def _flow(self) -> None:
+        self._stream.listener = None
+        follow(self._stream, self._link, self._done, headers=self._headers, primed=self._primed)
 
 
-async def answer(
+def follow(
     stream: Stream,
     link: Link,
-    *,
-    status: Callable[[bytes], int] = lambda _: 200,
-    headers: Headers = (),
-    primed: bool = False,
-    events: bool = True,
-) -> bool:
-    """A body if nothing but the answer comes, else a stream; false if the client went before its end."""
-    if not await stream.ready(QUICK) or not (events or stream.ended):
-        async with watching(link.receive, stream) as gone:
-            if events:
-                await stream.ready(COMMIT)
-            else:
-                await stream.over(gone)
-            if gone.done():
-                return False
-    frame = stream.only_answer(drop=not events)
-    if frame is None and events:
-        return await follow(stream, link, headers=headers, primed=primed)
-    content = frame if frame is not None else b""
-    await body(link, status(content) if content else 202, content, (JSON, *headers))
-    return True
-
-
-async def follow(
-    stream: Stream,
-    link: Link,
+    done: Callable[[bool], None],
     *,
     headers: Headers = (),
     primed: bool = False,
     first: Iterable[bytes] = (),
-) -> bool:
-    """Send the stream until its end; false if the client went before, or another response took it over."""
+) -> None:
+    """Send the stream until its end; `done` hears whether it was not left, nor taken over by another response."""
     reader = stream.claim(link.cut)
-    await link.send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *headers]})
-    opening = [*first, *((stream.prime(),) if primed else ())]
-    async with watching(link.receive, stream) as gone:
-        for chunk in opening or (b": here\n\n",):
-            await link.send({"type": "http.response.body", "body": chunk, "more_body": True})
-        while not gone.done() and stream.reader is reader:
-            chunk = stream.take()
-            if chunk is None:
-                if stream.ended:
+
+    async def work(send: Send) -> None:
+        complete = False
+        try:
+            opening = [*first, *((stream.prime(),) if primed else ())]
+            for chunk in opening or (b": here\n\n",):
+                await send(chunk)
+            while not link.gone and stream.reader is reader:
+                chunk = stream.take()
+                if chunk is not None:
+                    await send(chunk)
+                elif stream.ended:
                     break
-                chunk = b"" if await stream.ready(PING) else b": alive\n\n"
-            if chunk:
-                await link.send({"type": "http.response.body", "body": chunk, "more_body": True})
-        complete = not gone.done() and stream.reader is reader
-    if stream.reader is reader:
-        stream.release()
-    await link.send({"type": "http.response.body", "body": b""})
-    return complete
+                else:
+                    link.attend(PING, stream.wake, stream.wake)
+                    await stream.moved()
+                    if not stream.waiting and not stream.ended and not link.gone:
+                        await send(b": alive\n\n")
+            complete = not link.gone and stream.reader is reader
+        finally:
+            if stream.reader is reader:
+                stream.release()
+            done(complete)
+
+    link.stream((*_EVENTS, *headers), work)

@@ -63,7 +63,8 @@ class Session:
         self._last = 0
         self.queued = 0
         """Bytes that the client has not read yet."""
-        self._room: asyncio.Event | None = None
+        self._held: list[Callable[[], None]] = []
+        """Requests that are not taken before there is room for their answers."""
         house.members.join(self.conversation)
 
     def in_use(self, key: bytes) -> bool:
@@ -142,12 +143,12 @@ class Session:
             else:
                 give_up()
 
-    async def room(self) -> None:
-        """Return when the client has read enough of what it asked for to ask for more."""
-        while self.queued > self._limits.outbox // 2 and not self.ended:
-            if self._room is None or self._room.is_set():
-                self._room = asyncio.Event()
-            await self._room.wait()
+    def when_room(self, then: Callable[[], None]) -> None:
+        """Call back when the client has read enough of what it asked for to ask for more, or the session is over."""
+        if self.queued <= self._limits.outbox // 2 or self.ended:
+            then()
+        else:
+            self._held.append(then)
 
     def enter(self) -> None:
         """A response begins."""
@@ -177,8 +178,7 @@ class Session:
                 stream.end()
         self._streams.clear()
         self._numbered.clear()
-        if self._room is not None:
-            self._room.set()
+        self._readmit()
 
     def cut(self) -> None:
         """End it, and with it the connections of a client that does not read."""
@@ -189,8 +189,13 @@ class Session:
 
     def _count(self, bytes: int) -> None:
         self.queued += bytes
-        if self._room is not None and self.queued <= self._limits.outbox // 2:
-            self._room.set()
+        if self._held and self.queued <= self._limits.outbox // 2:
+            self._readmit()
+
+    def _readmit(self) -> None:
+        held, self._held = self._held, []
+        for then in held:
+            asyncio.get_running_loop().call_soon(self.when_room, then)
 
 
 class Sessions:

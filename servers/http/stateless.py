@@ -37,19 +37,19 @@ class Listeners:
                 conversation.conclude()
 
 
-async def post(visit: Visit, frame: Frame, twice: str | None, listeners: Listeners) -> None:
-    """Answer one message; `twice` names a header that came more than once."""
+def post(visit: Visit, frame: Frame, listeners: Listeners) -> None:
+    """Answer one message."""
+    link = visit.link
     if not frame.is_request:
-        # There are no notifications of this era over HTTP, and clients send some all the same.
-        await replies.body(visit.link, 202, headers=())
+        link.answer(202, ())  # there are no notifications of this era over HTTP, and clients send some all the same
         return
     id = frame.id
     lasting = frame.method == methods.LISTEN
     if lasting and len(listeners) >= visit.limits.sessions:
-        await replies.crowded(visit.link)
+        replies.crowded(link)
         return
     if lasting and not visit.accepts(b"text/event-stream"):
-        await replies.refuse(visit.link, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen", id=id)
+        replies.refuse(link, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen", id=id)
         return
     stream = Stream()
 
@@ -60,29 +60,30 @@ async def post(visit: Visit, frame: Frame, twice: str | None, listeners: Listene
         stream.put(frame, last)
 
     conversation = StatelessConversation(
-        visit.house, write, profile=visit.profile, party=visit.guest, check=lambda asked: _check(visit, asked, twice)
+        visit.house, write, profile=visit.profile, party=visit.guest, check=lambda asked: _check(visit, asked)
     )
     if lasting:
         listeners.add(conversation)
-    try:
-        conversation.receive(frame)
-        events = visit.accepts(b"text/event-stream")
-        await replies.answer(stream, visit.link, status=_status(id), events=events)
-    finally:
+
+    def done(_: bool) -> None:
         conversation.cancel(id_key(id), GONE)  # closing the response is how a client of this era cancels
         if lasting:
             listeners.remove(conversation)
             conversation.close()
 
+    conversation.receive(frame)
+    events = visit.accepts(b"text/event-stream")
+    replies.Reply(stream, link, done, status=_status(id), events=events).begin()
 
-def _check(visit: Visit, asked: Exchange, twice: str | None) -> None:
+
+def _check(visit: Visit, asked: Exchange) -> None:
     """What the headers of this era must say.
 
     Raises:
         Malformed: they do not.
     """
-    if twice is not None:
-        raise Malformed(errors.HEADER_MISMATCH, f"The header {twice} came more than once")
+    if visit.twice is not None:
+        raise Malformed(errors.HEADER_MISMATCH, f"The header {visit.twice} came more than once")
     version = text((asked.meta or {}).get(META_VERSION))
     if version is None:
         return  # that the body says none is the worse fault, and found next
@@ -102,10 +103,10 @@ def _status(id: bytes) -> Callable[[bytes], int]:
     def status(answer: bytes) -> int:
         if not answer.startswith(begins):
             return 200
-        code = open_object(open_object(answer)["error"]).get("code", b"0")
         try:
+            code = open_object(open_object(answer)["error"]).get("code", b"0")
             return replies.status_of(int(bytes(code)))
-        except ValueError:
+        except (Malformed, ValueError):
             return 200
 
     return status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from gateway.protocol import errors, headers, methods
 from gateway.protocol.frames import Frame, Malformed, id_key
@@ -20,53 +21,69 @@ _SESSION = headers.SESSION.lower().encode()
 _LAST_EVENT = headers.LAST_EVENT.lower().encode()
 
 
-async def post(visit: Visit, message: Frame | list[Frame | Malformed]) -> None:
+def post(visit: Visit, message: Frame | list[Frame | Malformed]) -> None:
     """Answer one message, or a batch."""
-    session = await _session(visit, message)
+    session = _session(visit, message)
     if session is None:
         return
     mark = (_SESSION, session.id.encode())
     if not _wants_answer(message):
         session.receive(message)
-        await replies.body(visit.link, 202, headers=(mark,))
+        visit.link.answer(202, (mark,))
         return
     session.enter()
-    try:
-        await session.room()
+
+    def take() -> None:
         if session.ended:
-            await _unknown(visit)
+            _unknown(visit)
+            left()
+        elif visit.link.gone:
+            left()
         else:
-            await _answer(visit, session, message, mark)
-    finally:
+            _answer(visit, session, message, mark, left)
+
+    def left() -> None:
         session.leave()
         if session.conversation.version is None:
             visit.sessions.remove(session)  # it never came to be
 
+    session.when_room(take)
 
-async def _answer(
-    visit: Visit, session: Session, message: Frame | list[Frame | Malformed], mark: tuple[bytes, bytes]
+
+def _answer(
+    visit: Visit,
+    session: Session,
+    message: Frame | list[Frame | Malformed],
+    mark: tuple[bytes, bytes],
+    left: Callable[[], None],
 ) -> None:
     parts = message if isinstance(message, list) else [message]
     keys = [id_key(part.id) for part in parts if isinstance(part, Frame) and part.is_request]
     free = [key for key in keys if not session.in_use(key)]
     if not isinstance(message, list) and not free:
         words = "Invalid Request: this id is already in use"
-        await replies.refuse(visit.link, 400, errors.INVALID_REQUEST, words, id=message.id)
+        replies.refuse(visit.link, 400, errors.INVALID_REQUEST, words, id=message.id)
+        left()
         return
     if isinstance(message, list) and session.conversation.version != BATCHES:
         words = f"Invalid Request: batches exist in {BATCHES} only"
-        await replies.refuse(visit.link, 400, errors.INVALID_REQUEST, words)
+        replies.refuse(visit.link, 400, errors.INVALID_REQUEST, words)
+        left()
         return
     stream = session.stream_for(free or [NO_REQUEST])
     events = visit.accepts(b"text/event-stream")
     stream.bare = not events
+
+    def done(whole: bool) -> None:
+        if not whole:
+            session.abandon(stream, asyncio.get_running_loop().call_later)
+        elif not stream.marked:
+            session.forget(stream)
+        left()
+
     session.receive(message)
     primed = (session.conversation.version or "") >= PRIMED
-    whole = await replies.answer(stream, visit.link, headers=(mark,), primed=primed, events=events)
-    if not whole:
-        session.abandon(stream, asyncio.get_running_loop().call_later)
-    elif not stream.marked:
-        session.forget(stream)
+    replies.Reply(stream, visit.link, done, headers=(mark,), primed=primed, events=events).begin()
 
 
 def _wants_answer(message: Frame | list[Frame | Malformed]) -> bool:
@@ -74,14 +91,14 @@ def _wants_answer(message: Frame | list[Frame | Malformed]) -> bool:
     return any(isinstance(part, Malformed) or part.is_request for part in parts)
 
 
-async def get(visit: Visit) -> None:
+def get(visit: Visit) -> None:
     """The stream for what belongs to no request; or the rest of one that was lost."""
     session = _known(visit)
     if session is None:
-        await _unknown(visit)
+        _unknown(visit)
         return
     if not visit.accepts(b"text/event-stream"):
-        await replies.refuse(visit.link, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen")
+        replies.refuse(visit.link, 406, errors.INVALID_REQUEST, "Accept text/event-stream to listen")
         return
     stream, first = session.common, list[bytes]()
     seen = place(visit.headers.get(_LAST_EVENT, b"").decode("latin-1"))
@@ -91,22 +108,23 @@ async def get(visit: Visit) -> None:
             stream, first = found, found.since(seen[1])
     primed = (session.conversation.version or "") >= PRIMED
     session.enter()
-    try:
-        mark = (_SESSION, session.id.encode())
-        whole = await replies.follow(stream, visit.link, headers=(mark,), primed=primed and not first, first=first)
+
+    def done(whole: bool) -> None:
         if not whole and stream is not session.common:
             session.abandon(stream, asyncio.get_running_loop().call_later)
-    finally:
         session.leave()
 
+    mark = (_SESSION, session.id.encode())
+    replies.follow(stream, visit.link, done, headers=(mark,), primed=primed and not first, first=first)
 
-async def delete(visit: Visit) -> None:
+
+def delete(visit: Visit) -> None:
     session = _known(visit)
     if session is None:
-        await _unknown(visit)
+        _unknown(visit)
         return
     visit.sessions.remove(session)
-    await replies.body(visit.link, 200, headers=())
+    visit.link.answer(200, ())
 
 
 def _known(visit: Visit) -> Session | None:
@@ -114,24 +132,24 @@ def _known(visit: Visit) -> Session | None:
     return None if id is None else visit.sessions.find(id.decode("latin-1"), visit.guest, visit.profile)
 
 
-async def _unknown(visit: Visit) -> None:
+def _unknown(visit: Visit) -> None:
     if _SESSION in visit.headers:
-        await replies.refuse(visit.link, 404, errors.INVALID_REQUEST, "Session not found")
+        replies.refuse(visit.link, 404, errors.INVALID_REQUEST, "Session not found")
     else:
-        await replies.refuse(visit.link, 400, errors.INVALID_REQUEST, "Missing session ID: send initialize first")
+        replies.refuse(visit.link, 400, errors.INVALID_REQUEST, "Missing session ID: send initialize first")
 
 
-async def _session(visit: Visit, message: Frame | list[Frame | Malformed]) -> Session | None:
+def _session(visit: Visit, message: Frame | list[Frame | Malformed]) -> Session | None:
     """The session a message belongs to, a new one for `initialize`."""
     session = _known(visit)
     if session is not None:
         return session
     opening = isinstance(message, Frame) and message.is_request and message.method == methods.INITIALIZE
     if not opening or _SESSION in visit.headers:
-        await _unknown(visit)
+        _unknown(visit)
         return None
     if visit.sessions.full:
-        await replies.crowded(visit.link)
+        replies.crowded(visit.link)
         return None
     session = Session(visit.house, visit.guest, visit.profile, visit.limits)
     visit.sessions.add(session)

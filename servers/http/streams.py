@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 KEPT = 1024 * 1024
 """Bytes of sent events that are kept for a client that lost its connection."""
@@ -53,8 +54,8 @@ class Stream:
         self._sequence = 0
         self._moved = moved
         self._memory = memory
-        self._waiters: set[asyncio.Future[None]] = set()
-        self._loop = asyncio.get_running_loop()
+        self.listener: Callable[[], None] | None = None
+        """Hears of all that happens to it: whoever answers with it, or sends it now."""
 
     def put(self, frame: bytes, last: bool = False) -> None:
         if self.ended:
@@ -95,32 +96,23 @@ class Stream:
         self.cut = lambda: None
 
     def wake(self) -> None:
-        for waiter in self._waiters:
-            _done(waiter)
+        if self.listener is not None:
+            self.listener()
 
-    async def ready(self, seconds: float) -> bool:
-        """Wait until there is something to send, or nothing more to come; false if time is over."""
-        if self._queue or self.ended:
-            return True
-        waiter = self._loop.create_future()
-        self._waiters.add(waiter)
-        timer = self._loop.call_later(seconds, _done, waiter)
+    async def moved(self) -> None:
+        """Return when something has happened to it."""
+        waiter = asyncio.get_running_loop().create_future()
+        self.listener = listener = partial(_done, waiter)
         try:
             await waiter
         finally:
-            timer.cancel()
-            self._waiters.discard(waiter)
-        return bool(self._queue) or self.ended
+            if self.listener is listener:
+                self.listener = None
 
-    async def over(self, gone: asyncio.Future[None]) -> None:
-        """Wait until there is nothing more to come, or nobody to send it to."""
-        while not self.ended and not gone.done():
-            waiter = self._loop.create_future()
-            self._waiters.add(waiter)
-            try:
-                await waiter
-            finally:
-                self._waiters.discard(waiter)
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to send."""
+        return bool(self._queue)
 
     def only_answer(self, *, drop: bool = False) -> bytes | None:
         """The answer, if nothing came before it, or if that is to be dropped: then it needs no stream."""

@@ -8,14 +8,14 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from configs.load import load
 from gateway.cli.serve_http import CAPABILITIES
 from gateway.cli.wiring import Gateway, running
 from servers.http.app import Endpoint
 from servers.http.door import Door
-from servers.http.server import bind, serving
+from servers.http.server import Connection, Server, bind, serving
 from servers.http.sessions import Limits
 from tests.client import DEADLINE
 from tests.http.wire import TOKEN, Site
@@ -27,6 +27,7 @@ class Inside:
 
     endpoint: Endpoint
     gateway: Gateway
+    server: Server
 
     def __init__(
         self,
@@ -53,9 +54,11 @@ class Inside:
 
     @property
     def responses(self) -> list[str]:
-        """The responses that go on, each a task."""
+        """The responses that go on: requests without a whole answer, and tasks that send one."""
         assert self._loop is not None
-        return [str(task) for task in asyncio.all_tasks(self._loop) if "RequestResponseCycle" in str(task)]
+        waiting = [repr(one) for one in self.server.server_state.connections if cast("Connection", one).busy]
+        tasks = [str(task) for task in asyncio.all_tasks(self._loop) if "RequestResponseCycle" in str(task)]
+        return waiting + tasks
 
     def close(self) -> None:
         self.site.close()
@@ -73,6 +76,6 @@ class Inside:
             self.endpoint = Endpoint(
                 gateway.house, lambda: door, profiles=lambda: gateway.config.profiles, limits=self._limits
             )
-            async with serving(self.endpoint, self._listener):
+            async with serving(self.endpoint, self._listener) as self.server:
                 self._ready.set()
                 await self._stop.wait()
