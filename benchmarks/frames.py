@@ -10,6 +10,8 @@ START = b'{"jsonrpc":"2.0","id":'
 FIRST = 1_000_000
 """Ids have the same number of digits, so that answers to the same call have the same length."""
 DEADLINE = 60.0
+TOOL = b'"name":"s'
+"""What the listing of each tool of an upstream of ours has."""
 INITIALIZE = b'{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}'
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 STATELESS_META = (

@@ -13,6 +13,7 @@ from benchmarks.frames import (
     INITIALIZE,
     INITIALIZED,
     STATELESS_META,
+    TOOL,
     Failed,
     Sample,
     call_frame,
@@ -66,10 +67,11 @@ class HttpClient:
             lines += ["MCP-Protocol-Version: 2025-11-25", f"Mcp-Session-Id: {self.session.decode()}"]
         return Headers(("\r\n".join(lines) + "\r\n").encode(), meta)
 
-    def introduce(self) -> None:
+    def introduce(self) -> float:
         """In the session era, open a session."""
+        begun = time.perf_counter()
         if self.stateless:
-            return
+            return 0.0
         self.session = b""
         frame = request_frame(self._next(), "initialize", INITIALIZE)
         head, body = self.kept().ask(self.headers("initialize").request(frame))
@@ -80,11 +82,17 @@ class HttpClient:
             if name.lower() == b"mcp-session-id":
                 self.session = value.strip()
         self.kept().ask(self.headers("").request(INITIALIZED))
+        return time.perf_counter() - begun
 
     def request(self, method: str) -> bytes:
         headers = self.headers(method)
         params = b"{%b}" % headers.meta
         return checked(self.kept().ask(headers.request(request_frame(self._next(), method, params)))[1])
+
+    def listed(self) -> tuple[int, float]:
+        begun = time.perf_counter()
+        answer = self.request("tools/list")
+        return answer.count(TOOL), time.perf_counter() - begun
 
     def call(self, name: str, size: int) -> bytes:
         return checked(self.kept().ask(self._call(self.headers("tools/call", name), name, size))[1])

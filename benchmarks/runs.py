@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks import machine
+from benchmarks.apart import Apart, Client
 from benchmarks.contenders import Way
 from benchmarks.frames import Failed, retry
 from benchmarks.http_client import HttpClient
@@ -21,7 +22,6 @@ from benchmarks.setups import Setup
 from benchmarks.sse_client import SseClient
 from benchmarks.stdio_client import StdioClient
 
-Client = StdioClient | HttpClient | SseClient
 LARGE = {"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=268435456:glibc.malloc.mmap_threshold=268435456"}
 """For all alike where payloads are large: else glibc gives memory back after each and faults it in again, by luck."""
 PATIENCE = 60.0
@@ -37,13 +37,10 @@ class Run:
         self.home = home or Path(tempfile.mkdtemp(prefix="bench-"))
         self._kept_home = home is not None
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), **(LARGE if large else {})}
-        port = free_port() if way.path else 0
-        command = way.command(setup, self.home, port)
+        self.port = free_port() if way.path else 0
+        command = way.command(setup, self.home, self.port)
         self._process: subprocess.Popen[bytes] | None = None
-        if not way.path:
-            self.client: Client = StdioClient(command, env, str(self.home))
-            self.pid = self.client.pid
-        else:
+        if way.path:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -52,8 +49,14 @@ class Run:
                 env=env,
                 cwd=self.home,
             )
-            self.client = SseClient(port, way.path) if way.sse else HttpClient(port, way.path, stateless=stateless)
-            self.pid = self._process.pid
+
+        def client() -> Client:
+            if not way.path:
+                return StdioClient(command, env, str(self.home))
+            return SseClient(self.port, way.path) if way.sse else HttpClient(self.port, way.path, stateless=stateless)
+
+        self.client = Apart(client)
+        self.pid: int = self._process.pid if self._process is not None else self.client.of("pid")
         self.pids: list[int] = []
 
     def __enter__(self) -> Self:
@@ -75,10 +78,10 @@ class Run:
 
     def introduce(self) -> float:
         """Shake hands; a server over HTTP is tried until it is there."""
-        if isinstance(self.client, StdioClient):
+        if not self.way.path:
             return self.client.introduce()
         begun = time.perf_counter()
-        retry(PATIENCE, self.client.introduce)
+        retry(PATIENCE, lambda: void(self.client.introduce()))
         return time.perf_counter() - begun
 
     def settle(self) -> None:

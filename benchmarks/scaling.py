@@ -65,8 +65,7 @@ def sessions(figures: Figures, effort: Effort) -> None:
         for count in SESSIONS:
             run = stack.enter_context(Run(who.WEB_GATEWAY, Setup()))
             run.settle()
-            assert isinstance(run.client, HttpClient)
-            other = HttpClient(run.client.port, run.client.path)
+            other = HttpClient(run.port, run.way.path)
             for _ in range(count - 1):
                 other.introduce()
             other.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from statistics import median
-from time import perf_counter
 
 from benchmarks import contenders as who
 from benchmarks.machine import one_processor
@@ -106,7 +105,7 @@ def listing(figures: Figures, effort: Effort) -> None:
     with side_by_side((who.RELAY, who.GATEWAY), Setup(count=50, tools=100), large=True) as runs:
 
         def measure(name: str, run: Run) -> None:
-            seconds = median(timed_listing(run) for _ in range(10))
+            seconds = median(run.client.listed()[1] for _ in range(10))
             figures.add("list.5000", "tools/list, 5,000 tools", "ms", name, seconds * 1e3)
 
         for run in runs.values():
@@ -114,13 +113,7 @@ def listing(figures: Figures, effort: Effort) -> None:
         in_turns(runs, effort.rounds, measure)
 
 
-def timed_listing(run: Run) -> float:
-    begun = perf_counter()
-    run.client.request("tools/list")
-    return perf_counter() - begun
-
-
 def wait_for_tools(run: Run, count: int) -> None:
     """Return once this many tools are listed."""
-    while run.client.request("tools/list").count(b'"name":"s') < count:
+    while run.client.listed()[0] < count:
         continue

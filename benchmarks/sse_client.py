@@ -11,6 +11,7 @@ from benchmarks.frames import (
     FIRST,
     INITIALIZE,
     INITIALIZED,
+    TOOL,
     Failed,
     Sample,
     call_frame,
@@ -38,7 +39,8 @@ class SseClient:
                 one.close()
         self._posts.clear()
 
-    def introduce(self) -> None:
+    def introduce(self) -> float:
+        begun = time.perf_counter()
         self.close()
         self._rest = b""
         self._stream = socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE)
@@ -53,10 +55,16 @@ class SseClient:
         ).encode()
         self.request("initialize", INITIALIZE)
         self._post(INITIALIZED)
+        return time.perf_counter() - begun
 
     def request(self, method: str, params: bytes = b"{}") -> bytes:
         self._ids += 1
         return self._ask(request_frame(self._ids, method, params))
+
+    def listed(self) -> tuple[int, float]:
+        begun = time.perf_counter()
+        answer = self.request("tools/list")
+        return answer.count(TOOL), time.perf_counter() - begun
 
     def call(self, name: str, size: int) -> bytes:
         self._ids += 1

@@ -14,7 +14,6 @@ from benchmarks.measure import Effort, Figures
 from benchmarks.runs import Run
 from benchmarks.scenes import wait_for_tools
 from benchmarks.setups import Setup
-from benchmarks.stdio_client import StdioClient
 
 MANY = 30
 
@@ -59,7 +58,6 @@ def _cold_and_warm(figures: Figures, way: Way, home: Path) -> None:
 
 def until_all_listed(run: Run) -> tuple[float, float]:
     """Milliseconds from the start of the process to the first answer, and to the listing that is complete."""
-    assert isinstance(run.client, StdioClient)
     first = run.introduce()
     wait_for_tools(run, 10 * MANY)
-    return first * 1e3, (time.perf_counter() - run.client.started) * 1e3
+    return first * 1e3, (time.perf_counter() - run.client.of("started")) * 1e3

@@ -6,9 +6,8 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from typing import Self
 
-from benchmarks.frames import FIRST, INITIALIZE, INITIALIZED, Failed, Sample, call_frame, request_frame
+from benchmarks.frames import FIRST, INITIALIZE, INITIALIZED, TOOL, Failed, Sample, call_frame, request_frame
 
 
 class StdioClient:
@@ -35,12 +34,6 @@ class StdioClient:
     @property
     def pid(self) -> int:
         return self.process.pid
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -69,6 +62,11 @@ class StdioClient:
         self._ids += 1
         self._write(request_frame(self._ids, method, params) + b"\n")
         return self._answer(self._ids)
+
+    def listed(self) -> tuple[int, float]:
+        begun = time.perf_counter()
+        answer = self.request("tools/list")
+        return answer.count(TOOL), time.perf_counter() - begun
 
     def call(self, name: str, size: int) -> bytes:
         self._ids += 1

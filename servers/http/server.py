@@ -181,7 +181,7 @@ class Connection(HttpToolsProtocol):
         return self._running is None or self._running.disconnected
 
     def answer(self, status: int, headers: Headers, content: bytes = b"") -> None:
-        """What uvicorn's `send` does in two steps and with two regular expressions a header: a sixth of a call's CPU."""
+        """What uvicorn's `send` does in two steps, with two regular expressions a header: a sixth of a call's CPU."""
         cycle = self._running
         if cycle is None or cycle.response_started or cycle.disconnected:
             return

@@ -57,9 +57,7 @@ def _answer(
     mark: tuple[bytes, bytes],
     left: Callable[[], None],
 ) -> None:
-    parts = message if isinstance(message, list) else [message]
-    keys = [id_key(part.id) for part in parts if isinstance(part, Frame) and part.is_request]
-    free = [key for key in keys if not session.in_use(key)]
+    free = [key for key in _keys(message) if not session.in_use(key)]
     if not isinstance(message, list) and not free:
         words = "Invalid Request: this id is already in use"
         replies.refuse(visit.link, 400, errors.INVALID_REQUEST, words, id=message.id)
@@ -87,8 +85,16 @@ def _answer(
 
 
 def _wants_answer(message: Frame | list[Frame | Malformed]) -> bool:
-    parts = message if isinstance(message, list) else [message]
-    return any(isinstance(part, Malformed) or part.is_request for part in parts)
+    if isinstance(message, Frame):
+        return message.is_request
+    return any(isinstance(part, Malformed) or part.is_request for part in message)
+
+
+def _keys(message: Frame | list[Frame | Malformed]) -> list[bytes]:
+    """The requests in it."""
+    if isinstance(message, Frame):
+        return [id_key(message.id)]
+    return [id_key(part.id) for part in message if isinstance(part, Frame) and part.is_request]
 
 
 def get(visit: Visit) -> None:
