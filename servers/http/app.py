@@ -13,7 +13,8 @@ from gateway.protocol.frames import NULL, Frame, Malformed, decode
 from gateway.protocol.versions import SESSION_VERSIONS, STATELESS_VERSIONS
 from servers.http import legacy, replies, stateless, streamable
 from servers.http.door import Door, Guest
-from servers.http.link import CLOSE, Link, Scope
+from servers.http.link import CLOSE, Link
+from servers.http.request import Request
 from servers.http.sessions import Limits, Sessions
 from servers.http.visit import Visit
 
@@ -69,18 +70,15 @@ class Endpoint:
             self.listeners.conclude(door.guests)
         return door
 
-    def enter(self, scope: Scope, link: Link) -> Visit | None:
+    def enter(self, request: Request, link: Link) -> Visit | None:
         """Look at a request before its body has come; one that may not come in is told why."""
-        # White space behind a value is no part of it, but httptools leaves it there.
-        sent: dict[bytes, bytes] = {name: value.strip(b" \t") for name, value in scope["headers"]}
+        sent, method = request.headers, request.method
         door = self._admit()
-        repeated = len(sent) < len(scope["headers"])
-        refused = (_ambiguous(scope) if repeated else None) or door.refuses(sent) or self._ending
+        refused = _ambiguous(request) or door.refuses(sent) or self._ending
         if refused is not None:
             replies.refuse(link, refused[0], errors.INVALID_REQUEST, refused[1], headers=(CLOSE,))
             return None
-        method: str = scope["method"]
-        if scope["path"] == "/health" and method in ("GET", "HEAD"):
+        if request.path == "/health" and method in ("GET", "HEAD"):
             link.answer(200, ((b"content-type", b"text/plain"),), b"ok")
             return None
         guest = door.guest(sent.get(b"authorization"))
@@ -88,15 +86,14 @@ class Endpoint:
             message = "A bearer token is needed; `kimi-gateway serve --http` prints it when it starts"
             replies.refuse(link, 401, errors.INVALID_REQUEST, message, headers=(CHALLENGE, CLOSE))
             return None
-        base, inner, named = str(scope["path"]).partition("/p/")
+        base, inner, named = request.path.partition("/p/")
         if not self._may_see(guest, base, named if inner else None):
             replies.refuse(link, 404, errors.INVALID_REQUEST, "Not found")
             return None
         profile = named or guest.profile or self._profile
         house = self._restricted if guest.profile is not None else self._house
-        query: bytes = scope["query_string"]
-        twice = _twice(scope) if repeated else None
-        visit = Visit(house, self.sessions, self.limits, guest, profile, method, base, query, sent, twice, link)
+        twice = _twice(request) if request.repeated else None
+        visit = Visit(house, self.sessions, self.limits, guest, profile, method, base, request.query, sent, twice, link)
         return visit if self._may_go_on(visit) else None
 
     def _may_go_on(self, visit: Visit) -> bool:
@@ -206,18 +203,17 @@ def _refuse_version(visit: Visit, id: bytes = NULL) -> None:
     replies.refuse(visit.link, 400, errors.UNSUPPORTED_VERSION, words, id=id, data=data)
 
 
-def _ambiguous(scope: Scope) -> tuple[int, str] | None:
+def _ambiguous(request: Request) -> tuple[int, str] | None:
     """What decides who may come in must not be said twice: whoever is in between may have read the other."""
-    names = [name for name, _ in scope["headers"]]
-    twice = next((name for name in _DECIDING if names.count(name) > 1), None)
-    return None if twice is None else (400, f"The header {twice.decode()} came more than once")
+    for name in request.repeated:
+        if name in _DECIDING:
+            return 400, f"The header {name.decode()} came more than once"
+    return None
 
 
-def _twice(scope: Scope) -> str | None:
+def _twice(request: Request) -> str | None:
     """A header that repeats part of the body and came more than once."""
-    seen: set[bytes] = set()
-    for name, _ in scope["headers"]:
-        if name in seen and (name in _ROUTING or name.startswith(b"mcp-param-")):
+    for name in request.repeated:
+        if name in _ROUTING or name.startswith(b"mcp-param-"):
             return name.decode("latin-1")
-        seen.add(name)
     return None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Protocol
 
-Scope = Mapping[str, Any]
-"""What a request says before its body, in the words of ASGI."""
 Headers = Iterable[tuple[bytes, bytes]]
 Send = Callable[[bytes], Awaitable[None]]
 

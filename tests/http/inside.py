@@ -8,14 +8,14 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from configs.load import load
 from gateway.cli.serve_http import CAPABILITIES
 from gateway.cli.wiring import Gateway, running
 from servers.http.app import Endpoint
 from servers.http.door import Door
-from servers.http.server import Connection, Server, bind, serving
+from servers.http.server import Server, bind, serving
 from servers.http.sessions import Limits
 from tests.client import DEADLINE
 from tests.http.wire import TOKEN, Site
@@ -56,8 +56,8 @@ class Inside:
     def responses(self) -> list[str]:
         """The responses that go on: requests without a whole answer, and tasks that send one."""
         assert self._loop is not None
-        waiting = [repr(one) for one in self.server.server_state.connections if cast("Connection", one).busy]
-        tasks = [str(task) for task in asyncio.all_tasks(self._loop) if "RequestResponseCycle" in str(task)]
+        waiting = [repr(one) for one in list(self.server.connections) if one.busy]
+        tasks = [str(task) for task in asyncio.all_tasks(self._loop) if task.get_name() == "stream"]
         return waiting + tasks
 
     def close(self) -> None:

@@ -1,0 +1,48 @@
+"""One HTTP request as it comes in, and how far its answer is."""
+
+from __future__ import annotations
+
+
+class Request:
+    """Filled by the connection that reads it."""
+
+    __slots__ = (
+        "body",
+        "complete",
+        "expects",
+        "gone",
+        "headers",
+        "kept",
+        "method",
+        "path",
+        "query",
+        "repeated",
+        "responded",
+        "started",
+        "url",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self.url = b""
+        self.method = ""
+        self.path = ""
+        self.query = b""
+        self.version = ""
+        self.headers: dict[bytes, bytes] = {}
+        """By their names in lower case."""
+        self.repeated: list[bytes] = []
+        """Names that came more than once."""
+        self.expects = False
+        """Its client wants to hear that it may send the body."""
+        self.kept = True
+        """The connection goes on after it."""
+        self.body = bytearray()
+        self.complete = False
+        """All of it has come."""
+        self.started = False
+        """Its answer has begun."""
+        self.responded = False
+        """Its answer is whole."""
+        self.gone = False
+        """Its client left before that."""
