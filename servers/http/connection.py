@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._coming = Request()
         """The request that is being read."""
+        self._coming.complete = True
         self._turn: Request | None = None
         """The one that is being answered, or was answered last."""
         self._line: deque[Request] = deque()
@@ -83,6 +84,8 @@ class Connection(asyncio.Protocol):
         """What is waited for has changed: a request that comes in one piece needs no time limit at all."""
         self._head: int | None = 0
         """Bytes of a request's headers so far; `None` when they are complete."""
+        self._begun = 0
+        """Requests that began in what came last."""
         self._unwanted = 0
         """Bytes that came of a body after its request was refused."""
         self._unread = 0
@@ -109,7 +112,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._host.closed(self)
-        self._parser = None
+        self._parser = self._transport = None
         self._arrival.close()
         self._attention.close()
         self._line.clear()
@@ -122,6 +125,7 @@ class Connection(asyncio.Protocol):
                 left()
 
     def data_received(self, data: bytes) -> None:
+        between, self._begun = self._coming.complete, 0
         if not self._parse(data):
             self._refuse(400)
             return
@@ -132,7 +136,8 @@ class Connection(asyncio.Protocol):
             else:
                 self._arrival.set(self._patience, self._late)
         if self._head is not None:
-            self._head += len(data)
+            if not self._begun or (self._begun == 1 and between):  # else most of it was something else
+                self._head += len(data)
             if self._head > HEAD:
                 self._refuse(431)
 
@@ -142,7 +147,10 @@ class Connection(asyncio.Protocol):
                 self._parser.feed_data(data)
                 return True
             except httptools.HttpParserUpgrade as upgrade:
-                data = data[upgrade.args[0] :]  # we speak nothing else: it may have asked, and is answered
+                # For the parser there is no HTTP from here on. We speak nothing else: it was an offer.
+                if self._parser.get_method() == b"CONNECT":
+                    return False
+                data = self._coming.without_upgrade() + data[upgrade.args[0] :]
             except httptools.HttpParserError:
                 return False
         return True
@@ -163,6 +171,7 @@ class Connection(asyncio.Protocol):
             self._attention.clear()
         self._coming = Request()
         self._head = 0
+        self._begun += 1
         self._patience, self._turned = self._limits.headers, True
 
     def on_url(self, url: bytes) -> None:
@@ -177,13 +186,14 @@ class Connection(asyncio.Protocol):
         headers[name] = value.strip(b" \t")
 
     def on_headers_complete(self) -> None:
-        parser = self._parser
+        parser, request = self._parser, self._coming
         assert parser is not None
-        self._head = None
-        self._patience, self._turned = self._limits.arrival, True
-        request = self._coming
         request.method = parser.get_method().decode("ascii")
         request.version = parser.get_http_version()
+        if parser.should_upgrade():
+            return
+        self._head = None
+        self._patience, self._turned = self._limits.arrival, True
         request.kept = request.version != "1.0" and parser.should_keep_alive()
         request.expects = request.headers.get(b"expect", b"").lower() == b"100-continue"
         url = httptools.parse_url(request.url)
@@ -213,6 +223,8 @@ class Connection(asyncio.Protocol):
             self._serve(request)
 
     def on_message_complete(self) -> None:
+        if self._head is not None:
+            return  # an upgrade: it is read once more, without that
         self._patience, self._turned = None, True
         request = self._coming
         request.complete = True
@@ -405,13 +417,11 @@ class Connection(asyncio.Protocol):
 
     def cut(self) -> None:
         """End the connection at once; what its client has not read is kept for it neither here nor in the kernel."""
-        if self._transport is None:
-            return
-        if not self._closing:
+        if self._transport is not None:
             at_once = struct.pack("ii", 1, 0)
             with contextlib.suppress(OSError):
                 self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
-        self._transport.abort()
+            self._transport.abort()
 
 
 _date = (0, b"")

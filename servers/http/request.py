@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_UPGRADE = frozenset((b"connection", b"upgrade", b"http2-settings"))
+
 
 class Request:
     """Filled by the connection that reads it."""
@@ -46,3 +48,11 @@ class Request:
         """Its answer is whole."""
         self.gone = False
         """Its client left before that."""
+
+    def without_upgrade(self) -> bytes:
+        """Its head again, but for the offer to speak something else."""
+        names = (*self.headers, *self.repeated)
+        headers = [b"%b: %b\r\n" % (name, self.headers[name]) for name in names if name not in _UPGRADE]
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (
+            self.method.encode(), self.url, self.version.encode(), b"".join(headers),
+        )  # fmt: skip
