@@ -48,17 +48,18 @@ def stdio_on_one_processor(figures: Figures, effort: Effort) -> None:
 
 
 def large_results(figures: Figures, effort: Effort) -> None:
-    """Results of 1 MB through stdio."""
-
-    def measure(name: str, run: Run) -> None:
-        sample, cpu = effort.sample(run, LARGE)
-        figures.add("large.p50", "stdio, 1 MB result, p50", "µs", name, median(sample.seconds) * MICRO)
-        if name != who.DIRECT.name:
-            figures.add("large.cpu", "stdio, 1 MB result, CPU per call", "µs", name, cpu * MICRO)
-
+    """Results of 1 MB through stdio: under the same tunables for all, then each as it comes."""
     peers = (who.FASTMCP_KEPT,) if effort.peers else ()
-    with side_by_side((who.DIRECT, who.RELAY, who.GATEWAY, *peers), Setup(), large=True) as runs:
-        in_turns(runs, effort.rounds, measure)
+    for tuned, key, more in ((True, "large", ""), (False, "untuned", " without GLIBC_TUNABLES")):
+
+        def measure(name: str, run: Run, key: str = key, title: str = f"stdio, 1 MB result{more}") -> None:
+            sample, cpu = effort.sample(run, LARGE)
+            figures.add(f"{key}.p50", f"{title}, p50", "µs", name, median(sample.seconds) * MICRO)
+            if name != who.DIRECT.name:
+                figures.add(f"{key}.cpu", f"{title}, CPU per call", "µs", name, cpu * MICRO)
+
+        with side_by_side((who.DIRECT, who.RELAY, who.GATEWAY, *peers), Setup(), large=tuned) as runs:
+            in_turns(runs, effort.rounds, measure)
 
 
 def web_calls(figures: Figures, effort: Effort, era: Era) -> None:

@@ -130,6 +130,10 @@ def run_loop(main: Coroutine[object, object, T]) -> T:
     """Run on uvloop where it exists."""
     # Nearly all that a call allocates ends with it; looking for cycles after every 700 objects cost 5 % of each.
     gc.set_threshold(20_000, 10, 10)
+    if sys.platform == "linux":
+        from gateway.cli import heap
+
+        heap.keep()
     try:
         from gateway.cli.loop import new_loop
     except ImportError:
