@@ -39,6 +39,8 @@ SHORTEST_PAUSE = 0.1
 """What a server may ask for; one that asks for none would have us turn in a circle."""
 LONGEST_PAUSE = 30.0
 
+_USES = (methods.TOOLS_CALL, methods.PROMPTS_GET, methods.RESOURCES_READ)
+"""What may be allowed for one name and not for another."""
 _BROKEN = (aiohttp.ClientError, OSError, TimeoutError, web.Undecodable)
 
 Rejected = Callable[[str, bytes, Exchange], Awaitable[None]]
@@ -299,7 +301,7 @@ class HttpChannel:
         body, _ = await self._read_body(response, web.EXCERPT)
         refusal = _error_in(body)
         pause = web.retry_after(response.headers.get("Retry-After"))
-        if status == 401 or (status == 403 and (refusal is None or not self.version)):
+        if status == 401 or (status == 403 and (not self.version or (refusal is None and message.method not in _USES))):
             self._lose(web.needs_auth(status, response.headers.get("WWW-Authenticate")))
         elif self._session_id and _means_expired(status, refusal):
             self._expire(id)
@@ -314,6 +316,9 @@ class HttpChannel:
             self._receive(error(b"%d" % id, words), id)
         elif status in (429, 503) and not self.version:
             self._lose(Lost(self._said(status, body), retry_after=pause))
+        elif status == 403:
+            advice = "The credentials in its entry do not allow it."
+            self._undelivered(message, self._said(status, body), sent=False, advice=advice)
         else:
             advice = f"Try again in {pause:g} s." if pause else ""
             self._undelivered(message, self._said(status, body), sent=status >= 500, advice=advice)

@@ -452,6 +452,33 @@ def test_credentials_that_run_out_end_the_connection() -> None:
     run(scenario)
 
 
+def test_a_call_that_is_forbidden_fails_alone() -> None:
+    async def scenario() -> None:
+        async with scripted() as script, linked(script.url) as link:
+            script.on["tools/call"] = status(403)
+            with pytest.raises(Failed) as failed:
+                await link.call("work").result
+            assert "403" in str(failed.value)
+            assert "do not allow it" in str(failed.value)
+            assert link.connection.cause is None
+            del script.on["tools/call"]
+            with pytest.raises(Error):  # the server's own, so it is still asked
+                await link.call("work").result
+
+    run(scenario)
+
+
+def test_a_list_that_is_forbidden_ends_the_connection() -> None:
+    async def scenario() -> None:
+        async with scripted() as script, linked(script.url) as link:
+            script.on["tools/list"] = status(403)
+            with pytest.raises(Failed):
+                await link.begin("tools/list", b"{}").result
+            assert isinstance(link.connection.cause, GaveUp)
+
+    run(scenario)
+
+
 def test_retry_after_is_carried() -> None:
     async def scenario() -> None:
         async with scripted() as script:
