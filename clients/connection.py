@@ -123,6 +123,8 @@ class Connection:
         """Takes subscriptions where the era has no request for them."""
         self.gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Resolved with the reason when the other side is no longer there."""
+        self.over = False
+        """Whether that has happened: every call asks."""
         self.cause: Lost | GaveUp | None = None
         """What the transport says this means, where it knows."""
         self.heard = 0.0
@@ -137,7 +139,7 @@ class Connection:
         self._idle: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<Connection {self.name} {'gone' if self.gone.done() else 'open'}, {len(self._pending)} in flight>"
+        return f"<Connection {self.name} {'gone' if self.over else 'open'}, {len(self._pending)} in flight>"
 
     @property
     def busy(self) -> bool:
@@ -166,8 +168,8 @@ class Connection:
         exchange.port = self
         exchange.begin(monotonic(), timeout)
         channel = self.channel
-        if channel is None or self.gone.done():
-            exchange.caller.failed(exchange, Failure(self.name, self.gone.result() if self.gone.done() else "not open"))
+        if channel is None or self.over:
+            exchange.caller.failed(exchange, Failure(self.name, self.gone.result() if self.over else "not open"))
             return
         try:
             frame = self.dialect.frame(exchange, id)
@@ -201,7 +203,7 @@ class Connection:
             self.send(Exchange(Unheard(), b"", method, open_object(params)), LONGEST)
 
     def write(self, frame: bytes) -> None:
-        if self.channel is not None and not self.gone.done():
+        if self.channel is not None and not self.over:
             self.channel.send(frame)
 
     def cancel(self, exchange: Exchange, params: Object) -> None:
@@ -317,7 +319,8 @@ class Connection:
 
     def lost(self, reason: str, cause: Lost | GaveUp | None = None) -> None:
         """The other side is gone: every call in flight gets to know; what was not begun to be written may try again."""
-        if not self.gone.done():
+        if not self.over:
+            self.over = True
             self.cause = cause
             self.gone.set_result(reason)
             self.fail_all(reason, give_back=True)

@@ -51,11 +51,11 @@ class Line:
 
     @property
     def free(self) -> bool:
-        return not self._waiting and not self.connection.busy and not self.connection.gone.done()
+        return not self._waiting and not self.connection.busy and not self.connection.over
 
     def serves(self, owner: Caller | None, capabilities: bytes) -> bool:
         """Whether this client may have it now."""
-        if self.owner is not owner or self.connection.gone.done():
+        if self.owner is not owner or self.connection.over:
             return False
         return owner is not None or (self.free and not self.spoiled and self.capabilities == capabilities)
 
@@ -207,7 +207,7 @@ class Lines:
 
     async def _until_idle(self, line: Line) -> None:
         connection = line.connection
-        while not connection.gone.done():
+        while not connection.over:
             if line.free and line.spoiled and line.owner is None:
                 return
             left = self._idle - (monotonic() - max(line.used, connection.heard))

@@ -55,7 +55,7 @@ class Listening(Unheard):
 
     def finished(self, exchange: Exchange, result: Raw, era: Era) -> None:
         """The server closed the stream in good order; it is wanted still."""
-        if exchange is self._current and not self._connection.gone.done():
+        if exchange is self._current and not self._connection.over:
             self._current = None
             self._deaf = True
             # One that ends every stream at once is not asked, and its lists are not read, once a second for ever.
@@ -80,7 +80,7 @@ class Listening(Unheard):
         }
         if self._uris:
             wanted["resourceSubscriptions"] = sorted(self._uris)
-        if wanted and not self._connection.gone.done():
+        if wanted and not self._connection.over:
             params: Object = {"notifications": Raw(encode(wanted))}
             self._current = Exchange(self, b"", methods.LISTEN, params)
             self._connection.send(self._current, float("inf"))

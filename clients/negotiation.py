@@ -64,13 +64,13 @@ async def introduce(
         info = await _discover(connection, timeout=min(timeout, RECALLED) if remembered == "stateless" else probe)
         if info is not None:
             return info
-        if connection.gone.done():
+        if connection.over:
             raise connection.cause or DiedOnProbe(connection.gone.result())
     try:
         return await _initialize(connection, capabilities, timeout=timeout)
     except Lost as lost:
         # One that is slow to start reads the probe long after we stopped waiting for its answer.
-        if probed and connection.gone.done() and connection.cause is None:
+        if probed and connection.over and connection.cause is None:
             raise DiedOnProbe(lost.reason) from lost
         raise
     except Refused as refused:
@@ -215,7 +215,7 @@ async def read_list(
         if cursor != EMPTY:
             return ()
     except Lost as lost:
-        if connection.gone.done():
+        if connection.over:
             raise
         if kind == "tools":
             raise Lost(lost.reason, withdraw=True) from lost

@@ -34,6 +34,8 @@ logger = logging.getLogger("kimi_gateway.upstream")
 
 ASKING = frozenset((methods.TOOLS_CALL, methods.PROMPTS_GET, methods.RESOURCES_READ, methods.COMPLETE))
 """Requests during which a server may ask its client something."""
+READY = State.READY
+"""Every call asks for it, and an enum looks its members up anew each time."""
 KIND_OF: dict[str, tuple[Kind, ...]] = {
     "notifications/tools/list_changed": ("tools",),
     "notifications/prompts/list_changed": ("prompts",),
@@ -178,7 +180,7 @@ class Upstream:
     def dispatch(self, exchange: Exchange) -> None:
         """Send it now, or as soon as the server is there, or say why not."""
         connection = self.connection
-        if connection is not None and self.state is State.READY and not connection.gone.done():
+        if connection is not None and self.state is READY and not connection.over:
             timeout = self.server.timeouts.get(exchange.tool, self.server.timeout)
             line = self._line_for(exchange) if self.lines is not None and self.memory.asks else None
             if line is not None:
@@ -369,7 +371,7 @@ class Upstream:
                 self._move(Event.HOLD)
                 await asyncio.wait([connection.gone, self._capabilities], return_when=asyncio.FIRST_COMPLETED)
                 self._move(Event.INTRODUCED)
-            if connection.gone.done():
+            if connection.over:
                 raise connection.cause or Lost(connection.gone.result())
             self.activity = "it has not answered initialize yet"
             info = await self._introduce(connection)

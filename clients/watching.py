@@ -58,7 +58,7 @@ async def watch(
             await asyncio.wait(waiters, timeout=max(0.0, pause), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiters[1].cancel()
-        if connection.gone.done():
+        if connection.over:
             raise connection.cause or Lost(connection.gone.result())
         if changes.noticed.is_set():
             await relist(connection)

@@ -14,7 +14,6 @@ CHUNK = 64 * 1024
 """What a pipe holds. A larger buffer would be mapped and unmapped by glibc for every read: 25 µs, not 1."""
 PIECE = 4096
 """Bytes below which what comes of a long line is put together at once, so that many small pieces stay small."""
-NEWLINE = ord("\n")
 EARLY = 8192
 """Bytes that do not wait for the end of a turn: the other side can begin with them meanwhile."""
 KEPT = 4096
@@ -33,11 +32,13 @@ class Lines:
 
     def feed(self, data: bytes) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
         """The lines that end in `data`, and head and tail of those that were too long."""
-        if NEWLINE not in data:
-            self._keep(data)
-            return [], []
         whole = data.split(b"\n")
         rest = whole.pop()
+        if not rest and not self._size and len(data) <= self.limit:
+            return whole, []
+        if not whole:
+            self._keep(data)
+            return [], []
         over: list[tuple[bytes, bytes]] = []
         if self._size:
             self._keep(whole[0])
@@ -80,22 +81,17 @@ class Lines:
 class Turn:
     """While a reader delivers what it read, writers hold back; then each writes at once all that it has."""
 
+    __slots__ = ("due", "running")
+
     def __init__(self) -> None:
         self.running = False
-        self._due: list[Writer] = []
+        self.due: list[Writer] = []
 
-    def run(self, deliver: Callable[[bytes], None], data: bytes) -> None:
-        self.running = True
-        try:
-            deliver(data)
-        finally:
-            self.running = False
-            due, self._due = self._due, []
-            for writer in due:
-                writer.flush()
-
-    def remember(self, writer: Writer) -> None:
-        self._due.append(writer)
+    def end(self) -> None:
+        self.running = False
+        due, self.due = self.due, []
+        for writer in due:
+            writer.flush()
 
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()
@@ -136,11 +132,11 @@ class Reader:
 
     def detach(self) -> None:
         """Let go of a descriptor that is somebody else's to close, or was closed already."""
-        self.pause()
+        self.pause()  # and for good
         self._open = False
 
     def _ready(self) -> None:
-        if self._paused or not self._open:
+        if self._paused:
             return
         try:
             data = os.read(self.fd, CHUNK)
@@ -152,7 +148,12 @@ class Reader:
             self.close()
             self._deliver(None)
             return
-        self._turn.run(self._deliver, data)
+        turn = self._turn
+        turn.running = True
+        try:
+            self._deliver(data)
+        finally:
+            turn.end()
         if not self._polled:
             # A regular file is always readable and no selector takes it.
             self._loop.call_soon(self._ready)
@@ -181,23 +182,29 @@ class Writer:
         self._scheduled = False
         self._idle: asyncio.Future[None] | None = None
 
-    def send(self, line: bytes, owner: object = None) -> None:
-        """Queue one line, without its newline; written when all that was read now is dealt with."""
+    def send(self, line: bytes, owner: object = None) -> int:
+        """Queue one line, without its newline; written when all that was read now is dealt with.
+
+        Returns how many bytes wait now.
+        """
         if not self._open:
             self._unsent.append(owner)
-            return
+            return 0
         self._queue.append((owner, line))
-        self.queued += len(line) + 1
+        queued = self.queued = self.queued + len(line) + 1
         if self._waiting:
-            return
-        if self.queued > EARLY:
+            return queued
+        if queued > EARLY:
             self.flush()
-        elif not self._scheduled:
+            return self.queued
+        if not self._scheduled:
             self._scheduled = True
-            if self._turn.running:
-                self._turn.remember(self)
+            turn = self._turn
+            if turn.running:
+                turn.due.append(self)
             else:
                 self._loop.call_soon(self.flush)
+        return queued
 
     def withdraw(self, owner: object) -> bool:
         """Take back a line of this owner's that was not begun; false if it was."""
@@ -255,10 +262,10 @@ class Writer:
             return
         if blocked is not self._waiting:
             self._wait(blocked)
-        if not blocked:
-            self._wake()
-            if self._drained is not None:
+            if not blocked and self._drained is not None:
                 self._drained()
+        if self._idle is not None and not blocked:
+            self._wake()
 
     def _wake(self) -> None:
         if self._idle is not None and not self._idle.done():
@@ -266,24 +273,29 @@ class Writer:
 
     def _write(self) -> bool:
         """Write what is queued; true if the descriptor takes no more for now."""
-        while self._rest is not None or self._queue:
+        queue = self._queue
+        while self.queued:
             try:
-                pieces = self._gather()
-                written = os.write(self.fd, pieces) if isinstance(pieces, bytes) else os.writev(self.fd, pieces)
-            except (BlockingIOError, InterruptedError):
+                if len(queue) == 1 and self.queued <= PIECE and self._rest is None:
+                    written = os.write(self.fd, queue[0][1] + b"\n")  # nearly all are alone, small and written whole
+                else:
+                    written = os.writev(self.fd, self._gather())
+            except BlockingIOError:
                 return True
             self.queued -= written
+            if not self.queued:
+                self._rest = None
+                queue.clear()
+                return False
             self._strike(written)
             if self._rest is not None:
                 return True
         return False
 
-    def _gather(self) -> bytes | tuple[bytes | memoryview, bytes]:
+    def _gather(self) -> tuple[bytes | memoryview, ...]:
         """What is written next: the rest of a line, or lines as far as a pipe holds them; they stay where they are."""
         if self._rest is not None:
             return self._rest[1], b"\n"
-        if self.queued <= PIECE and len(self._queue) == 1:
-            return self._queue[0][1] + b"\n"
         if self.queued <= CHUNK:
             lines = [line for _, line in self._queue]
         else:
@@ -296,14 +308,10 @@ class Writer:
         if len(lines) == 1:
             return lines[0], b"\n"  # not joined: it may be large
         lines.append(b"")
-        return b"\n".join(lines)
+        return (b"\n".join(lines),)
 
     def _strike(self, written: int) -> None:
         """Take away what is written; a line that is written in part has begun."""
-        if not self.queued:
-            self._rest = None
-            self._queue.clear()
-            return
         while written:
             owner, line = self._rest or self._queue.popleft()
             self._rest = None

@@ -13,6 +13,7 @@ from gateway.protocol.frames import Frame, Malformed, decode
 
 OUTBOX = 64 * 1024 * 1024
 """Bytes a client may leave unread; at half of it we stop reading its requests."""
+HALF = OUTBOX // 2
 
 
 class Talk(Protocol):
@@ -53,12 +54,15 @@ class StdioFace:
         self._reader = Reader(self._source, self._arrived)
 
     def write(self, frame: bytes, about: bytes | None = None, last: bool = False) -> None:
-        # What was there before counts: one frame, however large, is no sign of a client that does not read.
-        full = self._writer.queued > OUTBOX
-        self._writer.send(frame)
-        if full:
+        waiting = self._writer.send(frame)
+        if waiting > HALF:
+            self._crowded(waiting - len(frame))
+
+    def _crowded(self, before: int) -> None:
+        """What was there before counts: one frame, however large, is no sign of a client that does not read."""
+        if before > OUTBOX:
             self._end("the client does not read")
-        elif self._writer.queued > OUTBOX // 2 and self._reader is not None:
+        elif self._reader is not None:
             self._reader.pause()
 
     async def close(self) -> None:
@@ -86,7 +90,7 @@ class StdioFace:
 
     def _take(self, lines: Iterable[bytes]) -> None:
         for line in lines:
-            assert self.talk is not None
+            assert self.talk is not None  # the first line may have it replaced
             try:
                 message = decode(line)
             except Malformed as malformed:

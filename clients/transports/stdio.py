@@ -111,10 +111,9 @@ class StdioChannel:
         writer = self._writer
         if writer is None or self._over:
             return
+        waiting = writer.send(frame, exchange)
         # What was there before counts: one frame, however large, is no sign of a child that does not read.
-        full = writer.queued > OUTBOX
-        writer.send(frame, exchange)
-        if full:
+        if waiting > OUTBOX and waiting - len(frame) > OUTBOX:
             self._lose("stopped reading: its input is full")
 
     def withdraw(self, exchange: Exchange) -> bool:

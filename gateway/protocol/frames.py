@@ -105,8 +105,10 @@ def decode(data: bytes) -> Frame | list[Frame | Malformed]:
     id = frame.id = bytes(frame.id)
     if frame.method is not None:
         sound = not frame.result and not frame.error
+    elif frame.result:
+        sound = bool(id) and not frame.error
     else:
-        sound = bool(frame.result) != bool(frame.error) and (bool(id) or bool(frame.error))
+        sound = bool(frame.error)
     if sound and frame.jsonrpc == "2.0" and (not id or id[0] in _ID_STARTS or _unknown(frame)):
         return frame
     raise _unsound(frame)
