@@ -106,7 +106,7 @@ def decode(data: bytes) -> Frame | list[Frame | Malformed]:
     if frame.method is not None:
         sound = not frame.result and not frame.error
     elif frame.result:
-        sound = bool(id) and not frame.error
+        sound = (not frame.error or _one_is_null(frame)) and bool(id or frame.error)
     else:
         sound = bool(frame.error)
     if sound and frame.jsonrpc == "2.0" and (not id or id[0] in _ID_STARTS or _unknown(frame)):
@@ -235,6 +235,15 @@ def id_key(id: bytes | Raw) -> bytes:
     if _BACKSLASH in raw:
         return bytes(quote(text(raw) or ""))
     return raw
+
+
+def _one_is_null(frame: Frame) -> bool:
+    """Some libraries spell both members of every answer: the one that is null is as good as absent, and dropped."""
+    if bytes(frame.error) == NULL:
+        frame.error = NOTHING
+    elif bytes(frame.result) == NULL:
+        frame.result = NOTHING
+    return not (frame.result and frame.error)
 
 
 def _unknown(frame: Frame) -> bool:

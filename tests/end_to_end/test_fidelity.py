@@ -80,6 +80,17 @@ def test_an_error_is_untouched(pair: tuple[Gateway, Puppet], payload: bytes) -> 
     assert b'"error":' in answer.raw
 
 
+def test_a_server_that_spells_both_members_of_an_answer_is_understood(pair: tuple[Gateway, Puppet]) -> None:
+    gateway, puppet = pair
+    for member, other in (
+        (b'"result":{"n":1}', b'"error":null'),
+        (b'"error":{"code":7,"message":"m"}', b'"result":null'),
+    ):
+        id = gateway.begin("a__work")
+        puppet.say(b'{"jsonrpc":"2.0","id":%d,%b}\n' % (puppet.expect("tools/call").id, b"%b,%b" % (member, other)))
+        assert gateway.answer(id).raw == b'{"jsonrpc":"2.0","id":%d,%b}' % (id, member)
+
+
 def test_all_other_params_and_meta_are_untouched(pair: tuple[Gateway, Puppet], payload: bytes) -> None:
     gateway, puppet = pair
     id = gateway.send(

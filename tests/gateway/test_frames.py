@@ -73,6 +73,8 @@ def refused(data: bytes) -> tuple[int, bytes]:
         (b'{"jsonrpc":"2.0","id":null,"result":{}}', -32600, b"null"),
         # Under an id of ours, an error would look like the answer to a request of theirs.
         (b'{"jsonrpc":"2.0","id":1,"result":{},"error":{}}', -32600, b"null"),
+        (b'{"jsonrpc":"2.0","result":{},"error":null}', -32600, b"null"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","error":null}', -32600, b"null"),
         (b'{"jsonrpc":"1.0","id":1,"result":{}}', -32600, b"null"),
         (b'{"jsonrpc":5,"id":1,"result":{}}', -32600, b"null"),
         (b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}', -32600, b"null"),
@@ -99,6 +101,22 @@ def test_a_null_id_is_right_only_in_an_error() -> None:
     frame = one(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}')
     assert frame.method is None
     assert not frame.is_request
+
+
+@pytest.mark.parametrize(
+    ("members", "result", "error"),
+    [
+        (b'"id":1,"result":{},"error":null', b"{}", b""),
+        (b'"id":1,"error":null,"result":null', b"null", b""),
+        (b'"id":1,"result":null,"error":{"code":1}', b"", b'{"code":1}'),
+        (b'"id":null,"result":null,"error":{"code":1}', b"", b'{"code":1}'),
+    ],
+)
+def test_a_member_that_is_null_beside_the_other_is_as_good_as_absent(
+    members: bytes, result: bytes, error: bytes
+) -> None:
+    frame = one(b'{"jsonrpc":"2.0",%b}' % members)
+    assert (bytes(frame.result), bytes(frame.error)) == (result, error)
 
 
 def test_notifications_are_told_apart() -> None:
