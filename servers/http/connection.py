@@ -200,6 +200,8 @@ class Connection(asyncio.Protocol):
         path = url.path.decode("ascii")
         request.path = unquote(path) if "%" in path else path
         request.query = url.query or b""
+        if self._closing:
+            return  # nobody's, like all that comes behind an answer that ends the connection
         if self.busy or self._line or self._full:
             self._line.append(request)
             if self._full:  # it reads what it asked for before, and then gets more
