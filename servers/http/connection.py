@@ -125,6 +125,8 @@ class Connection(asyncio.Protocol):
                 left()
 
     def data_received(self, data: bytes) -> None:
+        if self._parser is None:
+            return  # nothing is read behind what could not be
         self._between, self._size = self._coming.complete, len(data)
         fault = self._parse(data)
         if fault is not None:
@@ -175,7 +177,7 @@ class Connection(asyncio.Protocol):
     # What is in it (the parser's callbacks)
 
     def on_message_begin(self) -> None:
-        if not self.busy:
+        if not self.busy and not self._line:
             self._attention.clear()
         self._coming = Request()
         self._head = 0 if self._between else -self._size  # of which most was something else
@@ -255,6 +257,10 @@ class Connection(asyncio.Protocol):
     def _take(self, request: Request) -> None:
         """Its headers have come, and it is its turn."""
         self._turn, self._unwanted = request, 0
+        if request.refused is not None:
+            request.responded = request.complete = request.kept = True
+            self._refuse(request.refused)
+            return
         self._visit = self._guarded(self._endpoint.enter, request, self)
         if self._visit is None:
             return
@@ -404,9 +410,11 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, status: int) -> None:
         """Before there is a request, or while it is still coming."""
-        if self._waiting:
-            self._parser = None
-            self.conclude()
+        if self._waiting:  # in its turn
+            self._parser, self._patience = None, None
+            self._coming.refused = status
+            if self._coming not in self._line:
+                self._line.append(self._coming)
             return
         request = self._turn
         if not self._closing and (

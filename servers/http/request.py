@@ -19,6 +19,7 @@ class Request:
         "method",
         "path",
         "query",
+        "refused",
         "repeated",
         "responded",
         "started",
@@ -45,6 +46,8 @@ class Request:
         """Its headers have come, all of them."""
         self.complete = False
         """All of it has come."""
+        self.refused: int | None = None
+        """The status of what is none."""
         self.started = False
         """Its answer has begun."""
         self.responded = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
+import select
 from collections.abc import Callable, Coroutine
 from typing import cast
 
@@ -16,9 +16,10 @@ from servers.http.connection import Connection
 from servers.http.link import Link, Send
 from servers.http.request import Request
 from servers.http.sessions import Limits
+from tests.client import until
 from tests.http.inside import Inside
 from tests.http.test_answers import answer, head_of, request
-from tests.http.test_connection import UPGRADE, connect, health, posted
+from tests.http.test_connection import UPGRADE, answer_of, connect, health, posted
 from tests.http.test_limits import TEXT, to_the_end
 from tests.http.wire import TOKEN
 from tests.puppets import Puppet
@@ -110,30 +111,36 @@ def test_a_call_is_answered_though_half_a_request_is_behind_it(inside: Within, p
             assert rest.rpartition(b"HTTP/1.1 ")[2].startswith(b"408")
 
 
-def test_a_call_is_answered_before_the_connection_ends_for_what_is_no_request(inside: Within, puppet: Make) -> None:
+def test_what_is_no_request_is_refused_in_its_turn(inside: Within, puppet: Make) -> None:
     a = puppet("a")
     one = inside(a)
     talk = one.site.initialize()
-    for behind in (b"NOT HTTP\r\n\r\n", b"GET /health HTTP/1.1\r\nX: " + b"x" * 500_000):
+    broken = (
+        request(one.port).partition(b"Content-Length")[0] + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\nx"
+    )
+    for behind in (b"NOT HTTP\r\n\r\n", broken, b"GET /health HTTP/1.1\r\nX: " + b"x" * 500_000):
         with connect(one) as link:
-            link.sendall(posted(one, talk, 7, "a__work"))
+            link.sendall(posted(one, talk, 7, "a__work") + health(one))
             asked = a.expect("tools/call")
             link.sendall(behind)
-            assert answer_of_another(one) == b"ok"
+            assert answer_of(one)[1] == b"ok"
             a.reply(asked, TEXT)
             assert json.loads(answer(link)[1])["id"] == 7
-            with_the_end(link)
+            assert answer(link)[1] == b"ok"
+            status = b"431" if len(behind) > 1000 else b"400"
+            assert to_the_end(link).startswith(b"HTTP/1.1 " + status)
 
 
-def answer_of_another(one: Inside) -> bytes:
+def test_half_a_request_does_not_keep_a_client_that_does_not_read(inside: Within, puppet: Make) -> None:
+    one = inside(puppet("a"), limits=Limits(kept=0.2))
     with connect(one) as link:
-        link.sendall(health(one))
-        return answer(link)[1]
-
-
-def with_the_end(link: socket.socket) -> None:
-    with contextlib.suppress(ConnectionResetError):  # it had more to say
-        assert to_the_end(link) == b""
+        link.setblocking(False)
+        with contextlib.suppress(ConnectionError):
+            while select.select([], [link], [], 2.0)[1]:
+                link.send(health(one) * 1000)
+        look = select.poll()
+        look.register(link, select.POLLHUP | select.POLLERR)
+        until(lambda: look.poll(0), "the end of its connection")
 
 
 def test_who_wants_an_upgrade_and_the_end_gets_the_end(inside: Within, puppet: Make) -> None:
