@@ -411,7 +411,8 @@ class Connection(asyncio.Protocol):
     def _refuse(self, status: int) -> None:
         """Before there is a request, or while it is still coming."""
         if self._waiting:  # in its turn
-            self._parser, self._patience = None, None
+            self._parser = self._patience = None
+            self._arrival.clear()
             self._coming.refused = status
             if self._coming not in self._line:
                 self._line.append(self._coming)

@@ -131,6 +131,22 @@ def test_what_is_no_request_is_refused_in_its_turn(inside: Within, puppet: Make)
             assert to_the_end(link).startswith(b"HTTP/1.1 " + status)
 
 
+def test_what_was_refused_is_not_late_as_well(inside: Within, puppet: Make) -> None:
+    a = puppet("a")
+    one = inside(a, limits=Limits(headers=0.3))
+    talk = one.site.initialize()
+    with connect(one) as link:
+        link.sendall(posted(one, talk, 7, "a__work") + b"GET /he")
+        asked = a.expect("tools/call")
+        link.sendall(b"\0\r\n\r\n")
+        for _ in range(2):
+            with connect(one) as other:
+                assert to_the_end(other).startswith(b"HTTP/1.1 408")
+        a.reply(asked, TEXT)
+        assert json.loads(answer(link)[1])["id"] == 7
+        assert to_the_end(link).startswith(b"HTTP/1.1 400")
+
+
 def test_half_a_request_does_not_keep_a_client_that_does_not_read(inside: Within, puppet: Make) -> None:
     one = inside(puppet("a"), limits=Limits(kept=0.2))
     with connect(one) as link:
