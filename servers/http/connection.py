@@ -58,9 +58,7 @@ class Connection(asyncio.Protocol):
         self._endpoint = endpoint
         self._host = host
         self._limits = endpoint.limits
-        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
-        # What comes behind a request that wants the connection closed is nobody's; it is not the request's fault.
-        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parser: httptools.HttpRequestParser | None = _parser(self)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._coming = Request()
@@ -83,9 +81,11 @@ class Connection(asyncio.Protocol):
         self._turned = False
         """What is waited for has changed: a request that comes in one piece needs no time limit at all."""
         self._head: int | None = 0
-        """Bytes of a request's headers so far; `None` when they are complete."""
-        self._begun = 0
-        """Requests that began in what came last."""
+        """Bytes so far of a request's headers, or of what may be its trailer; `None` where neither is awaited."""
+        self._size = 0
+        """Bytes of what came last."""
+        self._between = True
+        """What came last begins where a request ended."""
         self._unwanted = 0
         """Bytes that came of a body after its request was refused."""
         self._unread = 0
@@ -125,9 +125,12 @@ class Connection(asyncio.Protocol):
                 left()
 
     def data_received(self, data: bytes) -> None:
-        between, self._begun = self._coming.complete, 0
-        if not self._parse(data):
-            self._refuse(400)
+        if self._parser is None:
+            return  # nothing is read behind what could not be
+        self._between, self._size = self._coming.complete, len(data)
+        fault = self._parse(data)
+        if fault is not None:
+            self._refuse(fault)
             return
         if self._turned:
             self._turned = False
@@ -136,24 +139,31 @@ class Connection(asyncio.Protocol):
             else:
                 self._arrival.set(self._patience, self._late)
         if self._head is not None:
-            if not self._begun or (self._begun == 1 and between):  # else most of it was something else
-                self._head += len(data)
+            self._head += len(data)
             if self._head > HEAD:
                 self._refuse(431)
 
-    def _parse(self, data: bytes) -> bool:
-        while data and self._parser is not None:
+    def _parse(self, data: bytes) -> int | None:
+        """The status of what cannot be read."""
+        pieces: list[bytes | memoryview] = [data]
+        while pieces and self._parser is not None:
+            piece = pieces.pop()
             try:
-                self._parser.feed_data(data)
-                return True
+                self._parser.feed_data(piece)
             except httptools.HttpParserUpgrade as upgrade:
                 # For the parser there is no HTTP from here on. We speak nothing else: it was an offer.
                 if self._parser.get_method() == b"CONNECT":
-                    return False
-                data = self._coming.without_upgrade() + data[upgrade.args[0] :]
+                    return 400
+                self._parser = _parser(self)  # the one before may be at its end
+                pieces += (memoryview(piece)[upgrade.args[0] :], self._coming.without_upgrade())
+            except httptools.HttpParserCallbackError as error:
+                if isinstance(error.__context__, httptools.HttpParserInvalidURLError):
+                    return 400
+                logger.exception("A request over HTTP could not be read")
+                return 500
             except httptools.HttpParserError:
-                return False
-        return True
+                return 400
+        return None
 
     def pause_writing(self) -> None:
         self._full = True
@@ -167,17 +177,19 @@ class Connection(asyncio.Protocol):
     # What is in it (the parser's callbacks)
 
     def on_message_begin(self) -> None:
-        if not self.busy:
+        if not self.busy and not self._line:
             self._attention.clear()
         self._coming = Request()
-        self._head = 0
-        self._begun += 1
+        self._head = 0 if self._between else -self._size  # of which most was something else
+        self._between = False
         self._patience, self._turned = self._limits.headers, True
 
     def on_url(self, url: bytes) -> None:
         self._coming.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._coming.headed:
+            return  # a trailer: nobody in between has looked at it as at a header
         name = name.lower()
         headers = self._coming.headers
         if name in headers:
@@ -190,16 +202,18 @@ class Connection(asyncio.Protocol):
         assert parser is not None
         request.method = parser.get_method().decode("ascii")
         request.version = parser.get_http_version()
+        request.kept = request.version != "1.0" and parser.should_keep_alive()
         if parser.should_upgrade():
             return
-        self._head = None
+        request.headed, self._head = True, None
         self._patience, self._turned = self._limits.arrival, True
-        request.kept = request.version != "1.0" and parser.should_keep_alive()
-        request.expects = request.headers.get(b"expect", b"").lower() == b"100-continue"
+        request.expects = _expects(request)
         url = httptools.parse_url(request.url)
-        path = url.path.decode("ascii")
+        path = (url.path or b"/").decode("ascii")
         request.path = unquote(path) if "%" in path else path
         request.query = url.query or b""
+        if self._closing:
+            return  # nobody's, like all that comes behind an answer that ends the connection
         if self.busy or self._line or self._full:
             self._line.append(request)
             if self._full:  # it reads what it asked for before, and then gets more
@@ -209,8 +223,11 @@ class Connection(asyncio.Protocol):
         else:
             self._take(request)
 
+    def on_chunk_header(self) -> None:
+        self._head = -self._size
+
     def on_body(self, body: bytes) -> None:
-        request = self._coming
+        request, self._head = self._coming, None
         if request is self._turn and self._visit is None:
             self._unwanted += len(body)
             if self._unwanted > LINGER:
@@ -223,10 +240,10 @@ class Connection(asyncio.Protocol):
             self._serve(request)
 
     def on_message_complete(self) -> None:
-        if self._head is not None:
-            return  # an upgrade: it is read once more, without that
-        self._patience, self._turned = None, True
         request = self._coming
+        if not request.headed:
+            return  # an upgrade: it is read once more, without that
+        self._patience, self._turned, self._head = None, True, None
         request.complete = True
         if request is not self._turn:
             return
@@ -240,12 +257,17 @@ class Connection(asyncio.Protocol):
     def _take(self, request: Request) -> None:
         """Its headers have come, and it is its turn."""
         self._turn, self._unwanted = request, 0
+        if request.refused is not None:
+            request.responded = request.complete = request.kept = True
+            self._refuse(request.refused)
+            return
         self._visit = self._guarded(self._endpoint.enter, request, self)
         if self._visit is None:
             return
         if request.complete or len(request.body) > self._limits.body:
             self._serve(request)
         elif request.expects:
+            request.expects = False
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _serve(self, request: Request) -> None:
@@ -283,8 +305,9 @@ class Connection(asyncio.Protocol):
     def _next(self) -> None:
         if self._line and not self.busy and not self._full and not self._closing:
             self._attention.clear()
-            request = self._line.popleft()
-            self._take(request)
+            self._take(self._line.popleft())
+            if self._patience is not None:  # it had as long as what was before it took
+                self._arrival.set(self._patience, self._late)
         if len(self._line) < LINE:
             self._pause(False)
 
@@ -316,6 +339,7 @@ class Connection(asyncio.Protocol):
             return
         request.started = True
         self._attention.clear()
+        self._left = None
         self._host.run(self._streamed(request, headers, work))
 
     async def _streamed(
@@ -349,6 +373,8 @@ class Connection(asyncio.Protocol):
 
     def _head_of(self, request: Request, status: int, headers: Headers) -> list[bytes]:
         head = [_STATUS[status], _dated()]
+        if request.expects and not request.complete:
+            request.kept = False  # it may leave out the body, and what it sends next would be taken for it
         for header in headers:
             if header is CLOSE:
                 request.kept = False
@@ -372,10 +398,25 @@ class Connection(asyncio.Protocol):
             self._attention.set(self._limits.kept, self._silent)
 
     def _late(self) -> None:
-        self._refuse(408)
+        if self._waiting and self._patience is not None:  # for us: we may not even read on
+            self._arrival.set(self._patience, self._late)
+        else:
+            self._refuse(408)
+
+    @property
+    def _waiting(self) -> bool:
+        """Whether something that came before the request that is coming now has no answer yet."""
+        return bool(self._line) or (self.busy and self._turn is not self._coming)
 
     def _refuse(self, status: int) -> None:
         """Before there is a request, or while it is still coming."""
+        if self._waiting:  # in its turn
+            self._parser = self._patience = None
+            self._arrival.clear()
+            self._coming.refused = status
+            if self._coming not in self._line:
+                self._line.append(self._coming)
+            return
         request = self._turn
         if not self._closing and (
             self._visit is not None or request is None or (request.responded and request.complete and request.kept)
@@ -422,6 +463,20 @@ class Connection(asyncio.Protocol):
             with contextlib.suppress(OSError):
                 self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
             self._transport.abort()
+
+
+def _parser(connection: Connection) -> httptools.HttpRequestParser:
+    parser = httptools.HttpRequestParser(connection)
+    # What comes behind a request that wants the connection closed is nobody's; it is not the request's fault.
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+def _expects(request: Request) -> bool:
+    headers = request.headers
+    if headers.get(b"expect", b"").lower() != b"100-continue" or request.version == "1.0":
+        return False
+    return b"content-length" in headers or b"transfer-encoding" in headers
 
 
 _date = (0, b"")

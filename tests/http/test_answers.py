@@ -38,7 +38,9 @@ def request(port: int, *more: bytes, version: bytes = b"1.1", method: bytes = b"
 def head_of(link: socket.socket) -> bytes:
     head = b""
     while not head.endswith(b"\r\n\r\n"):
-        head += link.recv(1)
+        byte = link.recv(1)
+        assert byte, f"the connection ended behind {head!r}"
+        head += byte
     return head
 
 
