@@ -1,4 +1,4 @@
-"""A connection over HTTP/1.1: reads requests, has them answered in turn, and bounds what a client may take of us."""
+"""A connection over HTTP/1.1: has requests answered in turn, and bounds what a client may take of us."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Protocol, cast
-from urllib.parse import unquote
-
-import httptools
 
 from servers.http.app import Endpoint
 from servers.http.deadline import Deadline
 from servers.http.link import CLOSE, Headers, Send
+from servers.http.reading import Reading
 from servers.http.request import Request
 from servers.http.visit import Visit
 
-HEAD = 64 * 1024
-"""Bytes that the headers of a request may have."""
 LINE = 64
 """Requests that may be sent behind one that is not answered, before we read no further."""
 BEHIND = 64 * 1024
@@ -58,12 +54,9 @@ class Connection(asyncio.Protocol):
         self._endpoint = endpoint
         self._host = host
         self._limits = endpoint.limits
-        self._parser: httptools.HttpRequestParser | None = _parser(self)
+        self._reading = Reading(self)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._coming = Request()
-        """The request that is being read."""
-        self._coming.complete = True
         self._turn: Request | None = None
         """The one that is being answered, or was answered last."""
         self._line: deque[Request] = deque()
@@ -80,12 +73,6 @@ class Connection(asyncio.Protocol):
         """Seconds for what is waited for now, if it is the client's to send something."""
         self._turned = False
         """What is waited for has changed: a request that comes in one piece needs no time limit at all."""
-        self._head: int | None = 0
-        """Bytes so far of a request's headers, or of what may be its trailer; `None` where neither is awaited."""
-        self._size = 0
-        """Bytes of what came last."""
-        self._between = True
-        """What came last begins where a request ended."""
         self._unwanted = 0
         """Bytes that came of a body after its request was refused."""
         self._unread = 0
@@ -112,7 +99,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._host.closed(self)
-        self._parser = self._transport = None
+        self._transport = None
+        self._reading.stop()
         self._arrival.close()
         self._attention.close()
         self._line.clear()
@@ -125,45 +113,17 @@ class Connection(asyncio.Protocol):
                 left()
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None:
+        if self._reading.over:
             return  # nothing is read behind what could not be
-        self._between, self._size = self._coming.complete, len(data)
-        fault = self._parse(data)
+        fault = self._reading.feed(data)
         if fault is not None:
             self._refuse(fault)
-            return
-        if self._turned:
+        elif self._turned:
             self._turned = False
             if self._patience is None:
                 self._arrival.clear()
             else:
                 self._arrival.set(self._patience, self._late)
-        if self._head is not None:
-            self._head += len(data)
-            if self._head > HEAD:
-                self._refuse(431)
-
-    def _parse(self, data: bytes) -> int | None:
-        """The status of what cannot be read."""
-        pieces: list[bytes | memoryview] = [data]
-        while pieces and self._parser is not None:
-            piece = pieces.pop()
-            try:
-                self._parser.feed_data(piece)
-            except httptools.HttpParserUpgrade as upgrade:
-                # For the parser there is no HTTP from here on. We speak nothing else: it was an offer.
-                if self._parser.get_method() == b"CONNECT":
-                    return 400
-                self._parser = _parser(self)  # the one before may be at its end
-                pieces += (memoryview(piece)[upgrade.args[0] :], self._coming.without_upgrade())
-            except httptools.HttpParserCallbackError as error:
-                if isinstance(error.__context__, httptools.HttpParserInvalidURLError):
-                    return 400
-                logger.exception("A request over HTTP could not be read")
-                return 500
-            except httptools.HttpParserError:
-                return 400
-        return None
 
     def pause_writing(self) -> None:
         self._full = True
@@ -174,44 +134,15 @@ class Connection(asyncio.Protocol):
             self._drained.set_result(None)
         self._next()
 
-    # What is in it (the parser's callbacks)
+    # What is in it (the reading's `Taker`)
 
-    def on_message_begin(self) -> None:
+    def began(self) -> None:
         if not self.busy and not self._line:
             self._attention.clear()
-        self._coming = Request()
-        self._head = 0 if self._between else -self._size  # of which most was something else
-        self._between = False
         self._patience, self._turned = self._limits.headers, True
 
-    def on_url(self, url: bytes) -> None:
-        self._coming.url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._coming.headed:
-            return  # a trailer: nobody in between has looked at it as at a header
-        name = name.lower()
-        headers = self._coming.headers
-        if name in headers:
-            self._coming.repeated.append(name)
-        # White space behind a value is no part of it, but httptools leaves it there.
-        headers[name] = value.strip(b" \t")
-
-    def on_headers_complete(self) -> None:
-        parser, request = self._parser, self._coming
-        assert parser is not None
-        request.method = parser.get_method().decode("ascii")
-        request.version = parser.get_http_version()
-        request.kept = request.version != "1.0" and parser.should_keep_alive()
-        if parser.should_upgrade():
-            return
-        request.headed, self._head = True, None
+    def headed(self, request: Request) -> None:
         self._patience, self._turned = self._limits.arrival, True
-        request.expects = _expects(request)
-        url = httptools.parse_url(request.url)
-        path = (url.path or b"/").decode("ascii")
-        request.path = unquote(path) if "%" in path else path
-        request.query = url.query or b""
         if self._closing:
             return  # nobody's, like all that comes behind an answer that ends the connection
         if self.busy or self._line or self._full:
@@ -223,11 +154,7 @@ class Connection(asyncio.Protocol):
         else:
             self._take(request)
 
-    def on_chunk_header(self) -> None:
-        self._head = -self._size
-
-    def on_body(self, body: bytes) -> None:
-        request, self._head = self._coming, None
+    def came(self, request: Request, body: bytes) -> None:
         if request is self._turn and self._visit is None:
             self._unwanted += len(body)
             if self._unwanted > LINGER:
@@ -239,12 +166,8 @@ class Connection(asyncio.Protocol):
         elif len(request.body) > self._limits.body:
             self._serve(request)
 
-    def on_message_complete(self) -> None:
-        request = self._coming
-        if not request.headed:
-            return  # an upgrade: it is read once more, without that
-        self._patience, self._turned, self._head = None, True, None
-        request.complete = True
+    def completed(self, request: Request) -> None:
+        self._patience, self._turned = None, True
         if request is not self._turn:
             return
         if self._visit is not None:
@@ -406,16 +329,18 @@ class Connection(asyncio.Protocol):
     @property
     def _waiting(self) -> bool:
         """Whether something that came before the request that is coming now has no answer yet."""
-        return bool(self._line) or (self.busy and self._turn is not self._coming)
+        return bool(self._line) or (self.busy and self._turn is not self._reading.request)
 
     def _refuse(self, status: int) -> None:
         """Before there is a request, or while it is still coming."""
         if self._waiting:  # in its turn
-            self._parser = self._patience = None
+            self._reading.stop()
+            self._patience = None
             self._arrival.clear()
-            self._coming.refused = status
-            if self._coming not in self._line:
-                self._line.append(self._coming)
+            refused = self._reading.request
+            refused.refused = status
+            if refused not in self._line:
+                self._line.append(refused)
             return
         request = self._turn
         if not self._closing and (
@@ -463,20 +388,6 @@ class Connection(asyncio.Protocol):
             with contextlib.suppress(OSError):
                 self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
             self._transport.abort()
-
-
-def _parser(connection: Connection) -> httptools.HttpRequestParser:
-    parser = httptools.HttpRequestParser(connection)
-    # What comes behind a request that wants the connection closed is nobody's; it is not the request's fault.
-    parser.set_dangerous_leniencies(lenient_data_after_close=True)
-    return parser
-
-
-def _expects(request: Request) -> bool:
-    headers = request.headers
-    if headers.get(b"expect", b"").lower() != b"100-continue" or request.version == "1.0":
-        return False
-    return b"content-length" in headers or b"transfer-encoding" in headers
 
 
 _date = (0, b"")
