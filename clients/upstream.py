@@ -236,6 +236,9 @@ class Upstream:
         if self.state is State.CONNECTING:
             after = f' after "{self.cause}"' if self.cause else ""
             return f"is still starting{after}: {self.activity}", "Try again in a moment."
+        if self.state is State.READY and self._newest is not None and self._newest.over:
+            why = self.server.masked(self._newest.gone.result())
+            return f'is being ended after "{why}"', "Try again in a moment."
         return f"is {self.state.value}", "Try again in a moment."
 
     # Supervision
@@ -356,6 +359,9 @@ class Upstream:
             await watch(connection, lambda: self.server.health, self._changes, self._relist)
         except asyncio.CancelledError:
             connection.fail_all(self.ending, errors.SHUTDOWN)
+            raise
+        except Lost as cause:
+            connection.lost(self.server.masked(cause.reason))
             raise
         finally:
             self.connection = None

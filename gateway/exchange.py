@@ -134,7 +134,9 @@ class Exchange(msgspec.Struct, eq=False):
     started: float = 0.0
     timeout: float | None = None
     deadline: float = float("inf")
-    paused_at: float | None = None
+    questions: int = 0
+    """Those to the client that are open now."""
+    paused_at: float = 0.0
     stood_still: float = 0.0
     """Seconds that questions to the client have taken."""
 
@@ -150,18 +152,20 @@ class Exchange(msgspec.Struct, eq=False):
 
     def pause(self, now: float) -> None:
         """A question to the client is open: its time is not the upstream's."""
-        if self.paused_at is None:
+        if not self.questions:
             self.paused_at = now
+        self.questions += 1
 
     def resume(self, now: float) -> None:
-        if self.paused_at is not None:
-            waited = now - self.paused_at
-            self.deadline += waited
-            self.stood_still += waited
-            self.paused_at = None
+        if self.questions:
+            self.questions -= 1
+            if not self.questions:
+                waited = now - self.paused_at
+                self.deadline += waited
+                self.stood_still += waited
 
     def overdue(self, now: float) -> bool:
-        return self.paused_at is None and now >= self.deadline
+        return not self.questions and now >= self.deadline
 
     def __repr__(self) -> str:
         return f"<Exchange {self.method} {self.tool} {self.id.decode(errors='replace')} as {self.upstream_id}>"

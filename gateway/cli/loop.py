@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -70,6 +71,8 @@ class Loop(uvloop.Loop):
         *args: *Arguments,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
+        if self.is_closed():
+            raise RuntimeError("Event loop is closed")
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         if len(self._timers) >= self._room:
             self._forget_cancelled()
@@ -80,27 +83,23 @@ class Loop(uvloop.Loop):
 
     def close(self) -> None:
         if not self.is_closed():
-            self.remove_reader(self._descriptor)
+            super().close()  # which it refuses while it runs
             os.close(self._descriptor)
             self._timers.clear()
-        super().close()
 
     def _set(self, when: float) -> None:
-        self._awake = min(when, time.monotonic() + FAR)
+        self._awake = max(0.0, min(when, time.monotonic() + FAR))
         self._wake(self._awake)
 
     def _ring(self) -> None:
-        os.read(self._descriptor, 8)
+        with suppress(BlockingIOError):  # set anew in this very turn, for a time that is over
+            os.read(self._descriptor, 8)
         self._awake = inf
         timers, now = self._timers, time.monotonic()
-        try:
-            while timers and (timers[0][0] <= now or timers[0][2].cancelled()):
-                timer = heappop(timers)[2]
-                if not timer.cancelled():
-                    timer._run()
-        finally:
-            if timers and timers[0][0] < self._awake:
-                self._set(timers[0][0])
+        while timers and (timers[0][0] <= now or timers[0][2].cancelled()):
+            self.call_soon(_run, heappop(timers)[2])  # not now: one that sets another for the past would never end
+        if timers:
+            self._set(timers[0][0])
 
     def _forget_cancelled(self) -> None:
         self._timers[:] = [timer for timer in self._timers if not timer[2].cancelled()]
@@ -109,6 +108,11 @@ class Loop(uvloop.Loop):
 
     def _timer_handle_cancelled(self, _: asyncio.TimerHandle) -> None:
         """What a timer calls; it is forgotten when its time comes, or room is wanted."""
+
+
+def _run(timer: asyncio.TimerHandle) -> None:
+    if not timer.cancelled():
+        timer._run()
 
 
 def _alarm() -> tuple[int, Callable[[float], None]]:

@@ -141,9 +141,9 @@ def open_object(raw: Raw | bytes) -> Object:
     try:
         return _object(raw)
     except msgspec.ValidationError:
-        raise Malformed(INVALID_PARAMS, "Invalid params: an object is expected") from None
+        raise _unexpected("an object") from None
     except msgspec.DecodeError:
-        opened, chars = _patched(_object, bytes(raw))
+        opened, chars = _patched(_object, bytes(raw), "an object")
         return {key.translate(chars): value for key, value in opened.items()}
     except RecursionError:
         raise _too_deep() from None
@@ -158,9 +158,9 @@ def open_array(raw: Raw | bytes) -> list[Raw]:
     try:
         return _items(raw)
     except msgspec.ValidationError:
-        raise Malformed(INVALID_PARAMS, "Invalid params: an array is expected") from None
+        raise _unexpected("an array") from None
     except msgspec.DecodeError:
-        return _patched(_items, bytes(raw))[0]
+        return _patched(_items, bytes(raw), "an array")[0]
     except RecursionError:
         raise _too_deep() from None
 
@@ -266,6 +266,10 @@ def _unsound(frame: Frame) -> Malformed:
     return Malformed(INVALID_REQUEST, "Invalid Request: no method, and not a response", known)
 
 
+def _unexpected(wanted: str) -> Malformed:
+    return Malformed(INVALID_PARAMS, f"Invalid params: {wanted} is expected")
+
+
 def _too_deep() -> Malformed:
     return Malformed(PARSE_ERROR, "Parse error: nested too deeply")
 
@@ -309,7 +313,7 @@ def _patched_frame(data: bytes, error: msgspec.DecodeError) -> Frame | list[Fram
     return frame
 
 
-def _patched(decoder: Callable[[bytes], T], data: bytes) -> tuple[T, dict[int, int]]:
+def _patched(decoder: Callable[[bytes], T], data: bytes, wanted: str = "") -> tuple[T, dict[int, int]]:
     """Decode what msgspec refuses: escapes of half a surrogate pair, which JavaScript emits when it cuts a text.
 
     Each spelling of one is replaced by an escape that occurs nowhere in the text, and put back in what was decoded;
@@ -340,6 +344,8 @@ def _patched(decoder: Callable[[bytes], T], data: bytes) -> tuple[T, dict[int, i
     try:
         decoded = decoder(patched)
     except msgspec.ValidationError:
+        if wanted:
+            raise _unexpected(wanted) from None
         raise
     except msgspec.DecodeError as error:
         raise Malformed(PARSE_ERROR, f"Parse error: {error}") from None

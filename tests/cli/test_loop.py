@@ -146,3 +146,71 @@ def test_its_descriptor_is_closed_with_it() -> None:
     loop.close()
     loop.close()
     assert set(Path("/proc/self/fd").iterdir()) <= before
+
+
+@pytest.mark.parametrize("when", [-5.0, -1e-9, 0.0, -1e12])
+def test_a_time_before_the_clock_began_is_over_like_any_other(when: float) -> None:
+    async def scenario(loop: Loop) -> None:
+        heard, over = list[str](), loop.create_future()
+        loop.call_at(when, heard.append, "long ago")
+        loop.call_later(0.01, over.set_result, None)
+        await over
+        assert heard == ["long ago"]
+
+    run(scenario)
+
+
+def test_timers_that_set_each_other_for_the_past_hold_up_nothing_else() -> None:
+    async def scenario(loop: Loop) -> None:
+        rounds = 0
+        over = loop.create_future()
+
+        def again() -> None:
+            nonlocal rounds
+            rounds += 1
+            assert rounds < 100_000, "nothing else has its turn"
+            if rounds == 10:
+                loop.call_soon(over.set_result, None)
+            if not over.done():
+                loop.call_at(0, again)
+
+        loop.call_later(0.01, again)
+        later = loop.create_future()
+        loop.call_later(0.01, later.set_result, None)
+        await over
+        await later
+
+    run(scenario)
+
+
+def test_it_refuses_to_close_while_it_runs_and_runs_on() -> None:
+    async def scenario(loop: Loop) -> None:
+        with pytest.raises(RuntimeError):
+            loop.close()
+        await asyncio.sleep(0.01)
+
+    run(scenario)
+
+
+def test_closed_it_takes_no_timer() -> None:
+    loop = new_loop()
+    loop.close()
+    with pytest.raises(RuntimeError, match="Event loop is closed"):
+        loop.call_later(1000, print)
+
+
+def test_a_timer_that_is_interrupted_stops_no_other() -> None:
+    heard = list[str]()
+    loop = new_loop()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    loop.call_later(0.01, interrupt)
+    loop.call_later(0.01, heard.append, "other")
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_forever()
+    loop.call_later(0.01, loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert heard == ["other"]

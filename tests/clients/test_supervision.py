@@ -53,6 +53,16 @@ def test_a_loss_after_little_health_waits(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_call_that_waits_while_a_lost_server_is_ended_hears_why(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with supervised(tmp_path, entry("a", "closes-its-input"), timing=Timing(patience=0.01)) as all_:
+            await all_.pid()  # it closes its input behind this, and takes two seconds to end
+            told = await all_.call("a:pid")
+            assert told.startswith('a: is being ended after "closed its input (Broken pipe)". The call was not sent.')
+
+    run(scenario)
+
+
 def test_a_loss_after_enough_health_is_again_the_first(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with supervised(tmp_path, entry(), timing=Timing(base=NEVER, cap=NEVER, healthy=0.0)) as all_:

@@ -58,6 +58,19 @@ def test_a_connection_with_a_call_in_flight_is_never_probed(start: Start, puppet
     logged(gateway, "a ready → waiting: stopped answering")  # and now it is probed
 
 
+def test_a_call_that_meets_the_last_missed_check_is_told_of_it(start: Start, puppet: Make) -> None:
+    a = puppet("a")
+    a.forget("ping")
+    gateway = start(a, entries={"a": {"health": {"interval": 0.1, "timeout": 2.0, "misses": 1}}})
+    gateway.up()
+    assert gateway.tool_names() == ["a__work"]
+    a.expect("ping")
+    id = gateway.begin("a__work")
+    a.expect("tools/call")
+    failed = gateway.answer(id)
+    assert failed.text.startswith("a: stopped answering: 1 health checks without an answer. The call was sent and may")
+
+
 def test_any_frame_that_comes_in_is_life(start: Start, puppet: Make) -> None:
     a = puppet("a")
     a.on("ping", lambda _: {"error": {"code": -32601, "message": "what is a ping?"}})

@@ -54,6 +54,18 @@ def test_a_question_to_the_client_stops_the_clock_and_the_maximum_too() -> None:
     assert call.deadline == 1700.0
 
 
+def test_of_several_questions_at_once_the_last_answer_starts_the_clock_again() -> None:
+    call = exchange(60.0)
+    call.pause(110.0)
+    call.pause(120.0)
+    call.resume(130.0)
+    assert not call.overdue(5000.0)
+    call.resume(1110.0)
+    assert call.deadline == 1160.0
+    call.resume(1120.0)
+    assert call.deadline == 1160.0
+
+
 def test_a_tool_may_have_a_time_limit_of_its_own(start: Start, puppet: Make) -> None:
     a = puppet("a", tools=[tool("slow"), tool("quick")])
     limits = {"timeout": 500, "timeouts": {"quick": 0.5}}

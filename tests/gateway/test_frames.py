@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gateway.protocol import frames
+from gateway.protocol import errors, frames
 from gateway.protocol.frames import Frame, Malformed, decode, id_key, open_array, open_object, quote, seal, text
 
 SURROGATES = st.characters(min_codepoint=0xD800, max_codepoint=0xDFFF, categories=["Cs"])
@@ -221,3 +222,13 @@ def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
 
 def _has_half(value: str) -> bool:
     return any(0xD800 <= ord(char) <= 0xDFFF for char in value)
+
+
+@pytest.mark.parametrize("opening", [open_object, open_array])
+@pytest.mark.parametrize("spelled", [b'"\\ud83d"', b'"a\\ud83dz"', b'"\\ude00"'])
+def test_half_a_surrogate_pair_alone_is_neither_an_object_nor_an_array(
+    opening: Callable[[bytes], object], spelled: bytes
+) -> None:
+    with pytest.raises(Malformed) as caught:
+        opening(spelled)
+    assert caught.value.code == errors.INVALID_PARAMS
