@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Protocol
 
 from gateway.pipes import Lines, Reader, Writer, own
@@ -24,14 +25,24 @@ class Talk(Protocol):
     def malformed(self, malformed: Malformed) -> None: ...
 
 
-def claim_stdio() -> tuple[int, int]:
-    """Private copies of stdin and stdout; what others print from now on goes to stderr, what they read is empty."""
-    source, sink = own(0), own(1)
+@contextlib.contextmanager
+def claimed_stdio() -> Generator[tuple[int, int]]:
+    """Private copies of stdin and stdout; what others print from now on goes to stderr, what they read is empty.
+
+    Who has the originals too, as a shell has its terminal, gets them back as blocking as they were.
+    """
+    kept = [(os.dup(fd), os.get_blocking(fd)) for fd in (0, 1)]
+    copies = own(0), own(1)
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return source, sink
+    try:
+        yield copies
+    finally:
+        for fd, blocking in kept:
+            os.set_blocking(fd, blocking)
+            os.close(fd)
 
 
 class StdioFace:
@@ -39,7 +50,6 @@ class StdioFace:
 
     def __init__(self, source: int, sink: int, *, limit: int) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._blocking = [(fd, os.get_blocking(fd)) for fd in (source, sink)]
         self.talk: Talk | None = None
         """Who gets the frames."""
         self._limit = limit

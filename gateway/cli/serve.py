@@ -13,7 +13,7 @@ from gateway.cli.reload import follow
 from gateway.cli.wiring import check_profile, configure, log_to_stderr, read_config, run_loop, running
 from gateway.conversation import Conversation
 from gateway.eras.opening import Opening
-from servers.stdio import StdioFace, claim_stdio
+from servers.stdio import StdioFace, claimed_stdio
 
 logger = logging.getLogger("kimi_gateway")
 GRACE = 5.0
@@ -29,8 +29,8 @@ def run(options: argparse.Namespace) -> int:
         from gateway.cli import serve_http
 
         return run_loop(serve_http.serve(config, options, serve_http.claim(options.http, auth=not options.no_auth)))
-    source, sink = claim_stdio()
-    return run_loop(serve(config, options, source, sink))
+    with claimed_stdio() as (source, sink):
+        return run_loop(serve(config, options, source, sink))
 
 
 async def serve(config: Config, options: argparse.Namespace, source: int, sink: int) -> int:

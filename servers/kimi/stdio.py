@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from gateway.pipes import Lines, Reader, Writer
 from servers.kimi.tasks import beside
-from servers.stdio import claim_stdio
+from servers.stdio import claimed_stdio
 
 LINE_LIMIT = 64 * 1024 * 1024
 FLUSH_SECONDS = 2.0
@@ -28,17 +28,17 @@ Outgoing = MemoryObjectSendStream[SessionMessage]
 @asynccontextmanager
 async def stdio() -> AsyncGenerator[tuple[Incoming, Outgoing]]:
     """What the client sends, until it closes its side, and where answers go."""
-    source, sink = claim_stdio()
-    outgoing, answers = anyio.create_memory_object_stream[SessionMessage]()
-    client = _Client(source, sink)
-    try:
-        async with beside() as group:
-            group.start_soon(client.write, answers)
-            yield client.incoming, outgoing
-            outgoing.close()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await client.close()
+    with claimed_stdio() as (source, sink):
+        outgoing, answers = anyio.create_memory_object_stream[SessionMessage]()
+        client = _Client(source, sink)
+        try:
+            async with beside() as group:
+                group.start_soon(client.write, answers)
+                yield client.incoming, outgoing
+                outgoing.close()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await client.close()
 
 
 def joined(text: str) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.client import Gateway, until
+from tests.client import DEADLINE, Gateway, command, until
 from tests.conftest import Start
 from tests.faults.processes import descendants, gone, pid_of, server
 from tests.puppets import Puppet
@@ -55,13 +55,13 @@ def test_a_projects_own_packages_are_neither_used_nor_executed(start: Start, tmp
     os.kill(helper, signal.SIGKILL)  # and another guard
     gone({helper})
     until(lambda: gateway.call("a__pid").text.isdigit(), "its next life")
-    for command in (
+    for words in (
         ("tools", "--demo"),
         ("status", "--demo"),
         ("call", "demo:add", "a=1", "b=2", "--demo"),
         ("--help",),
     ):
-        done = gateway.run(*command)
+        done = gateway.run(*words)
         assert done.returncode == 0, done.stderr
     gateway.close()
     assert list(told.iterdir()) == []
@@ -117,3 +117,27 @@ def test_a_wrong_word_on_the_command_line_prints_nothing_on_stdout(start: Start)
 
 def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_terminal_is_left_as_blocking_as_it_was(start: Start, tmp_path: Path) -> None:
+    gateway = start()  # for its home
+    for name in ("serve", "kimi"):
+        master, slave = os.openpty()
+        process = subprocess.Popen(
+            [command(), name],
+            stdin=slave,
+            stdout=slave,
+            stderr=subprocess.PIPE,
+            env=gateway.environment(),
+            cwd=tmp_path,
+        )
+        os.write(master, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        shown = b""
+        while b'"result"' not in shown:
+            shown += os.read(master, 4096)
+        assert not os.get_blocking(slave)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=DEADLINE)
+        assert os.get_blocking(slave)
+        os.close(slave)
+        os.close(master)
