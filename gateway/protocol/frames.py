@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable
@@ -35,6 +36,7 @@ _HALF = re.compile(
 _PRIVATE_ESCAPE = re.compile(rb"\\u([eEfF][0-9a-fA-F]{3})")
 _PRIVATE = re.compile(rb"\xee[\x80-\xbf]{2}|\xef[\x80-\xa3][\x80-\xbf]")
 _STANDIN = re.compile(rb"\\u[ef][0-9a-f]{3}")
+_NUMBER = re.compile(rb'(\d{1,18})(?:\.0+)?|"(\d{1,18})"')
 _ID_STARTS = b'"-0123456789'
 _ID, _METHOD, _PARAMS = b'{"jsonrpc":"2.0","id":', b',"method":', b',"params":'
 _TELL = b'{"jsonrpc":"2.0","method":'
@@ -118,9 +120,10 @@ def clean(data: bytes) -> bytes:
     """The same JSON on one line, known to be UTF-8.
 
     A CR or LF outside a string is white space, and inside one it is not JSON: as a space it can never become
-    a second frame on a line or in an event.
+    a second frame on a line or in an event. A byte order mark before it says nothing.
     """
     if not data.isascii():
+        data = data.removeprefix(codecs.BOM_UTF8)
         try:
             data.decode()
         except UnicodeDecodeError:
@@ -235,6 +238,12 @@ def id_key(id: bytes | Raw) -> bytes:
     if _BACKSLASH in raw:
         return bytes(quote(text(raw) or ""))
     return raw
+
+
+def number(id: bytes) -> int:
+    """The number that an id of ours is, also where a server has made a text or a fraction of it; 0 is none."""
+    found = _NUMBER.fullmatch(id)
+    return int(found[1] or found[2]) if found else 0
 
 
 def _one_is_null(frame: Frame) -> bool:
