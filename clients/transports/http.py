@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -284,7 +285,7 @@ class HttpChannel:
     def _receive(self, body: bytes, origin: int | None) -> bool:
         """Pass a message on; whether it holds the answer to the request on whose stream it came."""
         try:
-            received = decode(body)
+            received = decode(body.removeprefix(BOM_UTF8))
         except Malformed:
             self.noise.note(body)
             return False

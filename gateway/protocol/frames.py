@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Callable
@@ -120,10 +119,9 @@ def clean(data: bytes) -> bytes:
     """The same JSON on one line, known to be UTF-8.
 
     A CR or LF outside a string is white space, and inside one it is not JSON: as a space it can never become
-    a second frame on a line or in an event. A byte order mark before it says nothing.
+    a second frame on a line or in an event.
     """
     if not data.isascii():
-        data = data.removeprefix(codecs.BOM_UTF8)
         try:
             data.decode()
         except UnicodeDecodeError:

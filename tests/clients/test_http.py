@@ -337,6 +337,19 @@ def test_a_status_without_a_message_fails_its_request_alone(code: int, executed:
     run(scenario)
 
 
+def test_a_byte_order_mark_and_an_id_spelled_as_text_are_read_past() -> None:
+    async def marked(request: web.Request, body: Json) -> web.StreamResponse:
+        answer = b'\xef\xbb\xbf{"jsonrpc":"2.0","id":"%d","result":{"spelled":1.0}}' % body["id"]
+        return web.Response(body=answer, content_type="application/json")
+
+    async def scenario() -> None:
+        async with scripted() as script, linked(script.url) as link:
+            script.on["tools/call"] = marked
+            assert await link.call("work").result == b'{"spelled":1.0}'
+
+    run(scenario)
+
+
 def test_an_answer_that_is_none_says_so() -> None:
     async def scenario() -> None:
         async with scripted() as script:

@@ -119,13 +119,6 @@ def test_a_member_that_is_null_beside_the_other_is_as_good_as_absent(
     assert (bytes(frame.result), bytes(frame.error)) == (result, error)
 
 
-def test_a_byte_order_mark_before_a_frame_says_nothing() -> None:
-    frame = one(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":"\xef\xbb\xbf"}')
-    assert bytes(frame.result) == b'"\xef\xbb\xbf"'
-    assert refused(b"\xef\xbb\xbf") == (-32700, b"null")
-    assert refused(b'\xef\xbb\xbf\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":1}') == (-32700, b"null")
-
-
 @pytest.mark.parametrize(
     ("id", "value"),
     [
