@@ -25,6 +25,7 @@ from gateway.protocol.frames import (
     Object,
     id_key,
     notification,
+    number,
     open_object,
     quote,
     result,
@@ -230,10 +231,7 @@ class Connection:
             self._told(message, origin)
 
     def _answered(self, frame: Frame) -> None:
-        try:
-            exchange = self._pending.pop(int(frame.id), None)
-        except ValueError:
-            return
+        exchange = self._pending.pop(number(frame.id), None)
         if exchange is None:
             return  # late: it was cancelled or timed out
         self.latencies.append(self.heard - exchange.started)
@@ -285,10 +283,7 @@ class Connection:
             question.withdrawn(question, params)
 
     def _progressed(self, params: Object) -> None:
-        try:
-            exchange = self._pending.get(int(bytes(params.get("progressToken", b""))))
-        except ValueError:
-            return
+        exchange = self._pending.get(number(bytes(params.get("progressToken", b""))))
         if exchange is not None:
             exchange.extend(self.heard, LONGEST)
             exchange.caller.progressed(exchange, params)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SECTION: KeyPath = ("gateway",)
 _FILTERS = ("tools", "servers", "profiles")
 # The gateway's own variables that are no settings.
-_OTHER_VARIABLES = {"KIMI_GATEWAY_TOKEN", "KIMI_GATEWAY_DEBUG", "KIMI_GATEWAY_TRUST_PROJECT"}
+OTHER_VARIABLES = {"KIMI_GATEWAY_TOKEN", "KIMI_GATEWAY_DEBUG", "KIMI_GATEWAY_TRUST_PROJECT"}
 
 
 class Part(NamedTuple):
@@ -73,7 +73,7 @@ def read_gateway(personal: Part | None, project: Part | None, environ: Mapping[s
 
 
 def _from_environment(environ: Mapping[str, str]) -> Part | None:
-    ours = {name for name in environ if name.upper().startswith("KIMI_GATEWAY_")} - _OTHER_VARIABLES
+    ours = {name for name in environ if name.upper().startswith("KIMI_GATEWAY_")} - OTHER_VARIABLES
     if not ours:
         return None
     from configs.settings import Variables

@@ -10,7 +10,12 @@ from pydantic import BaseModel
 
 from configs.document import Json, KeyPath
 from configs.entries import ENTRY_KEYS, HEALTH_KEYS
-from configs.settings import FilterPart, Section
+from configs.section import OTHER_VARIABLES
+from configs.settings import PREFIX, FilterPart, Section, is_ours, normal
+
+NEARLY = 0.75
+"""How alike a variable must be to a setting: it may be somebody's own."""
+_CAMEL = {"maxframe": "maxFrame", "bodylimit": "bodyLimit", "readonly": "readOnly"}
 
 
 class UnknownKey(NamedTuple):
@@ -35,6 +40,19 @@ def unknown_server_keys(entry: Mapping[str, Json]) -> tuple[UnknownKey, ...]:
     if isinstance(health, dict):
         found += _unknown(health, HEALTH_KEYS, ("health",))
     return tuple(found)
+
+
+def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Variables that are nearly settings, each with the one it resembles; others may be anybody's."""
+    for name in names:
+        if not is_ours(name) or name in OTHER_VARIABLES:
+            continue
+        nested: Json = ""
+        for key in reversed(normal(name).removeprefix(PREFIX.lower()).split("__")):
+            nested = {_CAMEL.get(key, key): nested}
+        for path, nearest in unknown_gateway_keys(cast("dict[str, Json]", nested)):
+            if nearest and get_close_matches(str(path[-1]), [nearest], 1, NEARLY):
+                yield name, PREFIX + "__".join(map(str, (*path[:-1], nearest))).upper()
 
 
 def _unknown(values: Mapping[str, Json], known: Iterable[str], path: KeyPath) -> Iterator[UnknownKey]:

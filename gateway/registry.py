@@ -190,9 +190,10 @@ class View:
         """The URI under which the client knows a server's resource."""
         for kind in ("resources", "templates"):
             route = self.routes[kind].get(uri)
-            if route is not None and route.server != server:
-                return gateway_uri(server, uri)
-        return uri
+            if route is not None:
+                return uri if route.server == server else gateway_uri(server, uri)
+        shared = any(name == server and template.matches(uri) for name, template in self._renamed_templates)
+        return gateway_uri(server, uri) if shared else uri
 
     @cached_property
     def instructions(self) -> str:
@@ -211,6 +212,12 @@ class View:
     @cached_property
     def _templates(self) -> list[tuple[Route, Template]]:
         return [(route, Template(name)) for name, route in self.routes["templates"].items()]
+
+    @cached_property
+    def _renamed_templates(self) -> list[tuple[str, Template]]:
+        """Those that another server has too, as their own server spells them."""
+        renamed = [route for shown, route in self.routes["templates"].items() if shown != route.name]
+        return [(route.server, Template(route.name)) for route in renamed]
 
     def _shown(self, shelf: Shelf, filter: ToolFilter) -> list[Item]:
         shown: list[Item] = []

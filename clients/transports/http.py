@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from clients.transports.outbox import INITIALIZED, Message, Outbox
 from configs.models import Server
 from gateway.exchange import Exchange
 from gateway.protocol import errors, headers, methods
-from gateway.protocol.frames import Frame, Malformed, decode, error, open_object, text
+from gateway.protocol.frames import Frame, Malformed, decode, error, number, open_object, text
 from gateway.protocol.versions import LATEST, STATELESS_VERSIONS
 
 logger = logging.getLogger("kimi_gateway.http")
@@ -284,7 +285,7 @@ class HttpChannel:
     def _receive(self, body: bytes, origin: int | None) -> bool:
         """Pass a message on; whether it holds the answer to the request on whose stream it came."""
         try:
-            received = decode(body)
+            received = decode(body.removeprefix(BOM_UTF8))
         except Malformed:
             self.noise.note(body)
             return False
@@ -292,8 +293,8 @@ class HttpChannel:
             received.id = b"%d" % origin
         self._receiver.receive(received, origin)
         parts = received if isinstance(received, list) else [received]
-        own = b"%d" % (origin or 0)
-        return any(isinstance(part, Frame) and part.method is None and part.id == own for part in parts)
+        replies = (part for part in parts if isinstance(part, Frame) and part.method is None)
+        return origin is not None and any(number(reply.id) == origin for reply in replies)
 
     async def _refused(self, message: Message, response: aiohttp.ClientResponse) -> None:
         """A status that is no success: whose fault, and what becomes of the request and of the connection."""
@@ -302,8 +303,8 @@ class HttpChannel:
         refusal = _error_in(body)
         pause = web.retry_after(response.headers.get("Retry-After"))
         if status == 401 or (status == 403 and (not self.version or (refusal is None and message.method not in _USES))):
-            self._lose(web.needs_auth(status, response.headers.get("WWW-Authenticate")))
-        elif self._session_id and _means_expired(status, refusal):
+            raise web.needs_auth(status, response.headers.get("WWW-Authenticate"))
+        if self._session_id and _means_expired(status, refusal):
             self._expire(id)
         elif id is None:
             logger.debug("%s: %s to a message without an answer", self._server.name, web.status_words(status))
@@ -442,7 +443,9 @@ class HttpChannel:
     def _cut_off(self, message: Message, cause: Lost | GaveUp) -> None:
         """The server cannot be reached at all: not for this message, nor for any other."""
         if message.begun:
-            self._undelivered(message, cause.reason, sent=True)
+            # Who refuses us, or sends us elsewhere, has not done what it was asked for.
+            refused = isinstance(cause, GaveUp)
+            self._undelivered(message, cause.reason, sent=not refused, advice=cause.fix if refused else "")
         self._lose(cause)
 
     def _expire(self, id: int | None) -> None:
@@ -514,6 +517,10 @@ def _connecting(failure: aiohttp.ClientConnectorError) -> Lost | GaveUp:
 
 
 def _words(failure: BaseException) -> str:
+    if isinstance(failure, aiohttp.ClientResponseError):
+        # Its own words go over several lines, and quote what came.
+        said = failure.message.partition("\n")[0].rstrip(":")
+        return f"what answers at its url does not speak HTTP as we do ({said})"
     if isinstance(failure, aiohttp.ServerDisconnectedError):
         return "the server closed the connection before it answered"
     if isinstance(failure, TimeoutError):

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urljoin
 
 import httpx
 from httpx_sse import aconnect_sse
@@ -168,11 +167,11 @@ class SseChannel:
             self._receiver.receive(message)
 
     def _checked(self, endpoint: str) -> str:
-        target = urljoin(self._url, endpoint)
         try:
+            target = web.joined(self._url, endpoint)
             same, elsewhere = web.origin(target) == web.origin(self._url), web.place(target)
         except ValueError:
-            same, elsewhere = False, "no address"
+            target, same, elsewhere = "", False, "no address"
         if not same:
             raise GaveUp(
                 f"wants its messages sent to {elsewhere}, which is another origin than {web.place(self._url)}",
@@ -251,14 +250,16 @@ class SseChannel:
             return Lost("the connection broke")
         return Lost(str(failure) or type(failure).__name__)
 
-    def _undelivered(self, message: Message, reason: str, *, sent: bool) -> None:
+    def _undelivered(self, message: Message, reason: str, *, sent: bool, advice: str = "") -> None:
         if message.id is not None:
-            self._receiver.undelivered(message.id, reason, sent=sent)
+            self._receiver.undelivered(message.id, reason, sent=sent, advice=advice)
 
     def _cut_off(self, message: Message, cause: Lost | GaveUp) -> None:
         """The server cannot be reached at all: not for this message, nor for any other."""
         if message.begun:
-            self._undelivered(message, cause.reason, sent=True)
+            # Who refuses us, or sends us elsewhere, has not done what it was asked for.
+            refused = isinstance(cause, GaveUp)
+            self._undelivered(message, cause.reason, sent=not refused, advice=cause.fix if refused else "")
         self._lose(cause)
 
     def _expire(self, message: Message) -> None:

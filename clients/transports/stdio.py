@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -146,7 +147,7 @@ class StdioChannel:
         lines, over = self._lines.feed(data)
         for line in lines:
             try:
-                message = decode(line)
+                message = decode(line.removeprefix(BOM_UTF8))
             except Malformed:
                 if line.strip():
                     self.noise.note(line)

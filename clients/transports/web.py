@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from clients.causes import GaveUp, Lost
 from configs.models import Server
@@ -79,18 +79,31 @@ def check_headers(server: Server) -> dict[str, str]:
     return headers
 
 
+def joined(url: str, reference: str) -> str:
+    """Where a reference found at an address leads; within its origin, the name and password in it go along.
+
+    Raises:
+        ValueError: nowhere.
+    """
+    target = urljoin(url, reference)
+    user, at, _ = urlsplit(url).netloc.rpartition("@")
+    parts = urlsplit(target)
+    if at and "@" not in parts.netloc and origin(target) == origin(url):
+        return urlunsplit(parts._replace(netloc=f"{user}@{parts.netloc}"))
+    return target
+
+
 def redirected(url: str, location: str) -> str:
     """Where a redirect leads, as long as that is the same origin.
 
     Raises:
         GaveUp: it leads elsewhere, and our credentials stay here.
     """
-    target = urljoin(url, location)
     try:
-        same = origin(target) == origin(url)
-        elsewhere = place(target)
+        target = joined(url, location)
+        same, elsewhere = origin(target) == origin(url), place(target)
     except ValueError:
-        same, elsewhere = False, "an address that is none"
+        target, same, elsewhere = "", False, "an address that is none"
     if not same:
         raise GaveUp(
             f"redirects from {place(url)} to {elsewhere}, which is another origin",
@@ -124,7 +137,7 @@ def unreachable(error: BaseException | None, host: str, port: int | None) -> Los
     if isinstance(error, TimeoutError):
         return Lost(f"could not connect to {where} within {CONNECT:g} s")
     words = getattr(error, "strerror", None) or (str(error) if error is not None else "")
-    return Lost(f"could not connect to {where}" + (f": {words}" if words else ""))
+    return Lost(f"could not connect to {where}: {words or 'it closed the connection'}")
 
 
 def status_words(status: int, body: bytes = b"") -> str:

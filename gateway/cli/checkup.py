@@ -17,7 +17,7 @@ from configs.load import SERVERS
 from configs.locate import find
 from configs.models import Config, Server
 from configs.section import SECTION
-from configs.spelling import UnknownKey, unknown_gateway_keys, unknown_server_keys
+from configs.spelling import UnknownKey, unknown_gateway_keys, unknown_server_keys, unknown_variables
 from gateway.cli.findings import Finding, judged, ok
 from gateway.cli.wiring import cache_directory
 
@@ -64,6 +64,11 @@ def config_files(config: Config, home: Path, cwd: Path, project: Path | None) ->
         yield judged("config", counts, f"{place}{key}{problem.message}", problem.fix, problem.server)
     for file in files:
         yield from _unknown_keys(file, config)
+
+
+def variables(environ: Mapping[str, str]) -> Iterator[Finding]:
+    for name, nearest in unknown_variables(environ):
+        yield judged("config", True, f"nobody reads the variable {name}", f"Set {nearest} instead.")
 
 
 def trust(config: Config) -> Iterator[Finding]:

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 async def examine(config: Config, options: argparse.Namespace) -> list[Finding]:
     home = Path.home()
     found = [checkup.python(), *checkup.config_files(config, home, Path.cwd(), options.project)]
-    found += [*checkup.trust(config), *checkup.programs(config, os.environ)]
+    found += [*checkup.variables(os.environ), *checkup.trust(config), *checkup.programs(config, os.environ)]
     found += [_port(config, home), *checkup.directories(home, os.environ)]
     found += [one async for one in kimi(config)]
     return found + await servers(config)

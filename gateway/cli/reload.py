@@ -32,6 +32,12 @@ async def follow(gateway: Gateway, options: argparse.Namespace, asked: asyncio.E
 
 def apply(gateway: Gateway, config: Config) -> None:
     """Names and filters at once, servers by their own supervisors."""
+    for key, changed in (
+        ("maxFrame", config.frame_limit != gateway.config.frame_limit),
+        ("http.bodyLimit", config.http.body_limit != gateway.config.http.body_limit),
+    ):
+        if changed:
+            logger.warning("gateway.%s counts from the next start", key)
     policy = policy_of(config)
     if policy != gateway.registry.snapshot.policy:
         gateway.registry.apply(policy)

@@ -272,7 +272,8 @@ class SessionConversation(Conversation):
             self.tell(method)
 
     def tell_updated(self, server: str, uri: str, params: Raw) -> None:
-        shown = self.view.outward(server, uri)
+        asked = (shown for shown, followed in self.subscriptions.items() if followed == (server, uri))
+        shown = next(asked, None) or self.view.outward(server, uri)
         if shown == uri:
             self.tell(methods.UPDATED, params)
         else:

@@ -35,6 +35,7 @@ _HALF = re.compile(
 _PRIVATE_ESCAPE = re.compile(rb"\\u([eEfF][0-9a-fA-F]{3})")
 _PRIVATE = re.compile(rb"\xee[\x80-\xbf]{2}|\xef[\x80-\xa3][\x80-\xbf]")
 _STANDIN = re.compile(rb"\\u[ef][0-9a-f]{3}")
+_NUMBER = re.compile(rb'(\d{1,18})(?:\.0+)?|"(\d{1,18})"')
 _ID_STARTS = b'"-0123456789'
 _ID, _METHOD, _PARAMS = b'{"jsonrpc":"2.0","id":', b',"method":', b',"params":'
 _TELL = b'{"jsonrpc":"2.0","method":'
@@ -235,6 +236,15 @@ def id_key(id: bytes | Raw) -> bytes:
     if _BACKSLASH in raw:
         return bytes(quote(text(raw) or ""))
     return raw
+
+
+def number(id: bytes) -> int:
+    """The number that an id of ours is, also where a server has made a text or a fraction of it; 0 is none."""
+    try:
+        return int(id)
+    except ValueError:
+        found = _NUMBER.fullmatch(id)
+        return int(found[1] or found[2]) if found else 0
 
 
 def _one_is_null(frame: Frame) -> bool:

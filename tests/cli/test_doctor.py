@@ -99,6 +99,16 @@ def test_an_unknown_key_of_ours_with_the_one_that_was_meant(place: Place) -> Non
     }
 
 
+def test_a_variable_that_is_nearly_one_of_ours(place: Place) -> None:
+    place.configure()
+    place.variables |= {"KIMI_GATEWAY_NAMMING": "bare", "KIMI_GATEWAY_TOKEN": "t", "KIMI_GATEWAY_MINE": "x"}
+    done = place.run("doctor", "--json")
+    assert done.returncode == 1
+    (problem,) = (one for one in json.loads(done.stdout)["findings"] if one["level"] == "problem")
+    assert problem["message"] == "nobody reads the variable KIMI_GATEWAY_NAMMING"
+    assert problem["fix"] == "Set KIMI_GATEWAY_NAMING instead."
+
+
 def test_an_untrusted_server(place: Place) -> None:
     place.configure()
     place.configure_project({"theirs": {"command": "touch", "args": [str(place.home / "ran")]}})

@@ -337,6 +337,19 @@ def test_a_status_without_a_message_fails_its_request_alone(code: int, executed:
     run(scenario)
 
 
+def test_a_byte_order_mark_and_an_id_spelled_as_text_are_read_past() -> None:
+    async def marked(request: web.Request, body: Json) -> web.StreamResponse:
+        answer = b'\xef\xbb\xbf{"jsonrpc":"2.0","id":"%d","result":{"spelled":1.0}}' % body["id"]
+        return web.Response(body=answer, content_type="application/json")
+
+    async def scenario() -> None:
+        async with scripted() as script, linked(script.url) as link:
+            script.on["tools/call"] = marked
+            assert await link.call("work").result == b'{"spelled":1.0}'
+
+    run(scenario)
+
+
 def test_an_answer_that_is_none_says_so() -> None:
     async def scenario() -> None:
         async with scripted() as script:
@@ -452,6 +465,18 @@ def test_credentials_that_run_out_end_the_connection() -> None:
     run(scenario)
 
 
+def test_a_call_that_met_a_refusal_of_its_credentials_was_not_executed() -> None:
+    async def scenario() -> None:
+        async with scripted() as script, linked(script.url) as link:
+            script.on["tools/call"] = status(401)
+            with pytest.raises(Failed) as failed:
+                await link.call("work").result
+            assert not failed.value.failure.may_have_executed
+            assert "Authorization" in failed.value.failure.advice
+
+    run(scenario)
+
+
 def test_a_call_that_is_forbidden_fails_alone() -> None:
     async def scenario() -> None:
         async with scripted() as script, linked(script.url) as link:
@@ -513,6 +538,52 @@ def test_a_redirect_is_followed_within_the_origin_only(code: int) -> None:
                 assert isinstance(link.connection.cause, GaveUp)
                 assert "another origin" in link.connection.cause.reason
             assert other.requests == []
+
+    run(scenario)
+
+
+def test_credentials_in_the_url_go_along_with_a_redirect() -> None:
+    async def scenario() -> None:
+        async with scripted() as script:
+            seen: set[str | None] = set()
+
+            async def redirect(request: web.Request) -> web.StreamResponse:
+                seen.add(request.headers.get("Authorization"))
+                if request.path == "/mcp":
+                    return web.Response(status=307, headers={"Location": script.url.replace("/mcp", "/there")})
+                return await script.handle(request)
+
+            script.respond = redirect
+            async with linked(script.url.replace("//", "//me:p%40ss@")) as link:
+                await link.connection.request("tools/list", timeout=DEADLINE)
+            assert seen == {"Basic bWU6cEBzcw=="}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [(b"SSH-2.0-OpenSSH_9.6\r\n", "what answers at its url does not speak HTTP"), (b"", "closed the connection")],
+)
+def test_what_is_no_web_server_is_said_in_one_line(said: bytes, reason: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(said)
+        writer.close()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            for scheme in ("http", "https"):
+                async with linked(f"{scheme}://{place}/", introduced=False) as link:
+                    with pytest.raises(Lost) as lost:
+                        await link.introduce("session")
+                    assert "\n" not in lost.value.reason
+                    if scheme == "http":
+                        assert reason in lost.value.reason
+                    else:
+                        assert lost.value.reason.startswith(f"could not connect to {place}: ")
 
     run(scenario)
 

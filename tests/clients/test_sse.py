@@ -216,6 +216,42 @@ def test_a_redirect_is_followed_within_the_origin_only() -> None:
     run(scenario)
 
 
+def test_credentials_in_the_url_go_along_with_a_redirect_and_to_the_endpoint() -> None:
+    async def scenario() -> None:
+        async with scripted() as script:
+            server = Events(script, endpoint=script.url.replace("/mcp", "/messages"))
+            seen: set[str | None] = set()
+
+            async def redirect(request: web.Request) -> web.StreamResponse:
+                seen.add(request.headers.get("Authorization"))
+                if request.path == "/mcp":
+                    raise web.HTTPTemporaryRedirect(script.url.replace("/mcp", "/there"))
+                return await server.handle(request)
+
+            script.respond = redirect
+            async with linked(script.url.replace("//", "//me:p%40ss@"), "sse"):
+                pass
+            assert seen == {"Basic bWU6cEBzcw=="}
+
+    run(scenario)
+
+
+def test_a_call_that_met_a_refusal_of_its_credentials_was_not_executed() -> None:
+    async def scenario() -> None:
+        async with scripted() as script:
+            server = Events(script)
+            async with linked(script.url, "sse") as link:
+                await link.connection.request("tools/list", timeout=DEADLINE)  # the handshake is over
+                server.status = 401
+                with pytest.raises(Failed) as failed:
+                    await link.call("work").result
+                assert not failed.value.failure.may_have_executed
+                assert "Authorization" in failed.value.failure.advice
+                assert isinstance(link.connection.cause, GaveUp)
+
+    run(scenario)
+
+
 def test_a_server_that_is_not_there_is_named() -> None:
     async def scenario() -> None:
         async with scripted() as script:

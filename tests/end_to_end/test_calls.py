@@ -78,7 +78,7 @@ def test_a_reply_under_an_id_that_is_not_ours_is_dropped(puppet: Make, start: St
     gateway = start(a)
     id = gateway.begin("a__work")
     call = a.expect("tools/call")
-    for wrong in (b'"%d"' % call.id, b"%d.0" % call.id, b"999", b"-1", b"null", b"1" * 5000, b'"x"'):
+    for wrong in (b'"0%d!"' % call.id, b"%d.5" % call.id, b"999", b"-1", b"null", b"1" * 5000, b'"x"'):
         a.say(b'{"jsonrpc":"2.0","id":%b,"error":{"code":1,"message":"wrong"}}\n' % wrong)
     a.reply(call, {"right": True})
     assert gateway.answer(id).result == {"right": True}

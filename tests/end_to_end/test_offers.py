@@ -306,6 +306,22 @@ def test_a_link_is_read_from_who_issued_it_and_its_result_is_untouched(puppet: M
     assert a.got("resources/read") == []
 
 
+def test_of_a_template_two_servers_have_each_can_be_read_and_followed(puppet: Make, start: Start) -> None:
+    servers = [puppet(name, templates=[{"uriTemplate": "t://{x}", "name": name}]) for name in ("a", "b")]
+    for one in servers:
+        one.on("resources/subscribe", lambda _: {"result": {}})
+        one.on("resources/read", lambda asked: {"result": {"contents": [{"uri": asked.params["uri"], "text": ""}]}})
+    gateway = start(*servers)
+    listed = gateway.request("resources/templates/list").result["resourceTemplates"]
+    assert [one["uriTemplate"] for one in listed] == ["kimi-gateway://b/t://{x}", "t://{x}"]
+    for upstream, uri in zip(servers, ("t://1", "kimi-gateway://b/t://1"), strict=True):
+        assert gateway.request("resources/read", {"uri": uri}).result["contents"][0]["uri"] == uri
+        assert gateway.request("resources/subscribe", {"uri": uri}).result == {}
+        upstream.tell("notifications/resources/updated", uri="t://1")
+        assert gateway.expect("notifications/resources/updated").params == {"uri": uri}
+        assert [message.params["uri"] for message in upstream.got("resources/read")] == ["t://1"]
+
+
 def test_subscriptions_reach_their_server_and_are_renewed_after_it_died(puppet: Make, start: Start) -> None:
     a, b = puppet("a", resources=[resource("a:1")]), puppet("b", resources=[resource("b:1")])
     for one in (a, b):

@@ -14,6 +14,7 @@ FAULT = sys.argv[1]
 JOURNAL = sys.argv[2] if len(sys.argv) > 2 else ""
 MEBIBYTES = 300
 """Of the answer of `long`: so many that keeping them all would show in anybody's memory."""
+mark = b"\xef\xbb\xbf" if FAULT == "begins-with-a-byte-order-mark" else b""
 LAST_WORDS = "ModuleNotFoundError: No module named 'fastmcp'\nhint: pip install fastmcp\n"
 
 
@@ -63,7 +64,13 @@ def call(id: object, params: dict[str, object]) -> None:
 
 
 def answer(id: object, body: dict[str, object]) -> None:
-    write(json.dumps({"jsonrpc": "2.0", "id": id, **body}).encode())
+    global mark
+    if FAULT == "spells-ids-as-text":
+        id = str(id)
+    elif FAULT == "spells-ids-as-fractions":
+        id = float(str(id))
+    write(mark + json.dumps({"jsonrpc": "2.0", "id": id, **body}).encode())
+    mark = b""
 
 
 def discovered(id: object) -> None:

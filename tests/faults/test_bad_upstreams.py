@@ -91,7 +91,18 @@ def test_status_names_every_cause_and_what_to_do(start: Start) -> None:
         assert re.search(rf"^{name}\t", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("fault", ["ignores-discover", "dies-on-discover", "prints-garbage", "floods"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "ignores-discover",
+        "dies-on-discover",
+        "prints-garbage",
+        "floods",
+        "begins-with-a-byte-order-mark",
+        "spells-ids-as-text",
+        "spells-ids-as-fractions",
+    ],
+)
 def test_one_that_only_misbehaves_works(start: Start, fault: str) -> None:
     gateway = start(servers={"bad": server(fault), "good": server()})
     assert pid_of(gateway, "good")

@@ -123,6 +123,17 @@ def test_limits_apply_without_reconnecting(start: Start) -> None:
     assert alive(a)
 
 
+def test_what_counts_from_the_next_start_only_is_said(start: Start) -> None:
+    gateway = start(servers=entries(a=server()))
+    gateway.up()
+    gateway.tools()
+    gateway.configure(entries(a=server()), {"maxFrame": 100_000})
+    assert "gateway.maxFrame counts from the next start" in logged(gateway, "next start")
+    gateway.configure(entries(a=server()), {"maxFrame": 100_000, "http": {"bodyLimit": 2000}})
+    logged(gateway, "gateway.http.bodyLimit counts from the next start")
+    assert gateway.errors.count(b"maxFrame counts") == 1
+
+
 def test_a_broken_file_keeps_the_last_good_state_and_says_where(start: Start) -> None:
     gateway = start(servers=entries(a=server()))
     gateway.up()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from gateway.protocol import errors, frames
-from gateway.protocol.frames import Frame, Malformed, decode, id_key, open_array, open_object, quote, seal, text
+from gateway.protocol.frames import Frame, Malformed, decode, id_key, number, open_array, open_object, quote, seal, text
 
 SURROGATES = st.characters(min_codepoint=0xD800, max_codepoint=0xDFFF, categories=["Cs"])
 TEXT = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), SURROGATES, st.sampled_from('\ue000\uf8ff\\"/u')))
@@ -118,6 +118,25 @@ def test_a_member_that_is_null_beside_the_other_is_as_good_as_absent(
 ) -> None:
     frame = one(b'{"jsonrpc":"2.0",%b}' % members)
     assert (bytes(frame.result), bytes(frame.error)) == (result, error)
+
+
+@pytest.mark.parametrize(
+    ("id", "value"),
+    [
+        (b"7", 7),
+        (b"7.0", 7),
+        (b'"7"', 7),
+        (b"7.5", 0),
+        (b'"7.0"', 0),
+        (b"-7", -7),
+        (b'"seven"', 0),
+        (b"null", 0),
+        (b"", 0),
+        (b"7" * 5000, 0),
+    ],
+)
+def test_a_number_of_ours_is_known_however_it_comes_back(id: bytes, value: int) -> None:
+    assert number(id) == value
 
 
 def test_notifications_are_told_apart() -> None:

@@ -165,5 +165,29 @@ def test_a_resource_two_servers_have_belongs_to_the_first_by_name() -> None:
         assert (route.server, route.name) == ("b", "x:y")
 
 
+def test_what_comes_of_a_template_two_servers_have_is_named_like_the_template() -> None:
+    """Else a client that asks again for what it has read would ask the other server."""
+    tools = registry("a", "b")
+    plain = (b'{"uri":"t://listed"}',)
+    for server, resources in (("a", ()), ("b", plain)):
+        templates = (b'{"uriTemplate":"t://{x}"}', b'{"uriTemplate":"%b://{x}"}' % server.encode())
+        tools.publish(server, Listing(tools=(item("t"),), resources=resources, templates=templates))
+    view = tools.view()
+    shown = {
+        ("a", "t://1"): "t://1",
+        ("b", "t://1"): "kimi-gateway://b/t://1",
+        ("a", "t://listed"): "kimi-gateway://a/t://listed",
+        ("b", "t://listed"): "t://listed",
+        ("a", "a://1"): "a://1",
+        ("b", "b://1"): "b://1",
+    }
+    for (server, uri), name in shown.items():
+        assert view.outward(server, uri) == name
+        found = view.find_resource(name)
+        assert found is not None
+        assert (found.server, found.name) == (server, uri)
+    assert view.outward("b", "none://1") == "none://1"
+
+
 def json_items(array: bytes) -> list[str]:
     return [json.dumps(one) for one in json.loads(array)]
