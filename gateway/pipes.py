@@ -14,6 +14,7 @@ CHUNK = 64 * 1024
 """What a pipe holds. A larger buffer would be mapped and unmapped by glibc for every read: 25 µs, not 1."""
 PIECE = 4096
 """Bytes below which what comes of a long line is put together at once, so that many small pieces stay small."""
+NEWLINE = ord("\n")
 EARLY = 8192
 """Bytes that do not wait for the end of a turn: the other side can begin with them meanwhile."""
 KEPT = 4096
@@ -32,13 +33,15 @@ class Lines:
 
     def feed(self, data: bytes) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
         """The lines that end in `data`, and head and tail of those that were too long."""
-        whole = data.split(b"\n")
-        rest = whole.pop()
-        if not rest and not self._size and len(data) <= self.limit:
+        if data[-1] == NEWLINE and not self._size and len(data) <= self.limit:
+            whole = data.split(b"\n")
+            del whole[-1]
             return whole, []
-        if not whole:
+        if NEWLINE not in data:  # first: to split it would copy it
             self._keep(data)
             return [], []
+        whole = data.split(b"\n")
+        rest = whole.pop()
         over: list[tuple[bytes, bytes]] = []
         if self._size:
             self._keep(whole[0])
@@ -89,9 +92,9 @@ class Turn:
 
     def end(self) -> None:
         self.running = False
-        due, self.due = self.due, []
-        for writer in due:
+        for writer in self.due:  # none comes in addition: what is sent from now on has its own turn
             writer.flush()
+        self.due.clear()
 
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()
@@ -250,8 +253,23 @@ class Writer:
     def flush(self) -> None:
         """Write now what can be written."""
         self._scheduled = False
-        if not self._open:
-            return
+        queue = self._queue
+        if len(queue) == 1 and self.queued <= PIECE and not self._waiting and self._idle is None:
+            # Nearly every line is alone, small, and written whole.
+            try:
+                written = os.write(self.fd, queue[0][1] + b"\n")
+            except OSError:
+                written = 0  # met again below
+            if written == self.queued:
+                self.queued = 0
+                queue.clear()
+                return
+            self.queued -= written
+            self._strike(written)
+        if self._open:
+            self._flush()
+
+    def _flush(self) -> None:
         try:
             blocked = self._write()
         except OSError as error:
@@ -273,19 +291,15 @@ class Writer:
 
     def _write(self) -> bool:
         """Write what is queued; true if the descriptor takes no more for now."""
-        queue = self._queue
         while self.queued:
             try:
-                if len(queue) == 1 and self.queued <= PIECE and self._rest is None:
-                    written = os.write(self.fd, queue[0][1] + b"\n")  # nearly all are alone, small and written whole
-                else:
-                    written = os.writev(self.fd, self._gather())
+                written = os.writev(self.fd, self._gather())
             except BlockingIOError:
                 return True
             self.queued -= written
             if not self.queued:
                 self._rest = None
-                queue.clear()
+                self._queue.clear()
                 return False
             self._strike(written)
             if self._rest is not None:
