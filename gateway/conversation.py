@@ -27,7 +27,7 @@ from gateway.protocol.frames import (
     quote,
     result,
     seal,
-    text,
+    string,
 )
 from gateway.protocol.versions import Era
 from gateway.registry import Kind, Route, ToolRegistry, View
@@ -495,13 +495,6 @@ def capabilities_of(view: View) -> bytes:
     """What we declare; what we know nothing of passes only where a single upstream can be meant."""
     declared = {key: Raw(encode(value)) for key, value in CAPABILITIES.items()}
     return seal({**declared, **view.extras})
-
-
-def string(opened: Object, key: str) -> str:
-    value = text(opened.get(key))
-    if value is None:
-        raise Malformed(errors.INVALID_PARAMS, f"Invalid params: {key} must be a string")
-    return value
 
 
 def _in_use() -> bytes:

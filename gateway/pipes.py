@@ -90,12 +90,6 @@ class Turn:
         self.running = False
         self.due: list[Writer] = []
 
-    def end(self) -> None:
-        self.running = False
-        for writer in self.due:  # none comes in addition: what is sent from now on has its own turn
-            writer.flush()
-        self.due.clear()
-
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()
 """One for each loop, as only one reader of a loop can be delivering."""
@@ -156,7 +150,10 @@ class Reader:
         try:
             self._deliver(data)
         finally:
-            turn.end()
+            turn.running = False
+            for writer in turn.due:  # none comes in addition: what is sent from now on has its own turn
+                writer.flush()
+            turn.due.clear()
         if not self._polled:
             # A regular file is always readable and no selector takes it.
             self._loop.call_soon(self._ready)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec import Raw
 
 from gateway.batches import Batches
-from gateway.conversation import SERVER_INFO, Conversation, House, Write, capabilities_of, string
+from gateway.conversation import SERVER_INFO, Conversation, House, Write, capabilities_of
 from gateway.eras.rounds import Rounds
 from gateway.exchange import NOBODY, Client, Exchange, Port, Question, refusal
 from gateway.parking import unknown_state
@@ -25,6 +25,7 @@ from gateway.protocol.frames import (
     recoded,
     request,
     seal,
+    string,
     text,
 )
 from gateway.protocol.versions import BATCHES, META_CAPABILITIES, META_CLIENT, META_LEVEL, META_VERSION, Era, negotiate

@@ -189,6 +189,21 @@ def text(raw: Raw | bytes | None) -> str | None:
         return value if isinstance(value, str) else None
 
 
+def string(opened: Object, key: str) -> str:
+    """A member that must be a string.
+
+    Raises:
+        Malformed: it is something else, or is not there.
+    """
+    try:
+        return _text(opened[key])
+    except (KeyError, msgspec.MsgspecError):
+        value = text(opened.get(key))
+    if value is None:
+        raise Malformed(INVALID_PARAMS, f"Invalid params: {key} must be a string")
+    return value
+
+
 def quote(value: str) -> Raw:
     """A string as JSON text."""
     return Raw(encode_json(value))
