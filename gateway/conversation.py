@@ -300,6 +300,7 @@ class Conversation(ABC):
 
         def forward(route: Route) -> None:
             asked.params["uri"] = route.raw
+            asked.by_our_uri = route.name != uri
             then(route)
             self._send(route.server, asked)
 
@@ -410,7 +411,7 @@ class Conversation(ABC):
         """Answer with an upstream's result, in it the URIs under which this client can ask for them."""
         view = self.view
         if exchange.server in view.linking and exchange.method in links.CARRIERS:
-            payload = links.outward(view, exchange.server, exchange.method, payload, self._remember_issuer)
+            payload = links.outward(view, exchange, payload, self._remember_issuer)
         self._settle(exchange.key, result(exchange.id, payload))
 
     def _remember_issuer(self, uri: str, server: str) -> None:

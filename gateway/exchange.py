@@ -134,6 +134,8 @@ class Exchange(msgspec.Struct, eq=False):
     started: float = 0.0
     timeout: float | None = None
     deadline: float = float("inf")
+    by_our_uri: bool = False
+    """Its client asked for a resource under a URI of ours."""
     questions: int = 0
     """Those to the client that are open now."""
     paused_at: float = 0.0

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
+from gateway.exchange import Exchange
 from gateway.protocol import methods
 from gateway.protocol.frames import Malformed, Object, open_array, open_object, quote, seal, text
 from gateway.registry import View
@@ -15,29 +16,28 @@ REMEMBERED = 1000
 """Links of one client whose issuer is kept."""
 
 
-def outward(
-    view: View, server: str, method: str, result: bytes | Raw, issued: Callable[[str, str], None]
-) -> bytes | Raw:
+def outward(view: View, exchange: Exchange, result: bytes | Raw, issued: Callable[[str, str], None]) -> bytes | Raw:
     """The result as the client may read it; opened only if it can hold a URI of interest.
 
     `issued` is told of each link, and which server it came from.
     """
+    server = exchange.server
     renamed = server in view.renamed
     if not renamed and bytes(result).find(b"resource_link") < 0:
         return result
 
-    changed = False
+    changed, name = False, view.expanded if exchange.by_our_uri else view.outward
 
     def rename(uri: str, *, link: bool) -> str:
         nonlocal changed
-        shown = view.outward(server, uri) if renamed else uri
+        shown = name(server, uri) if renamed else uri
         changed = changed or shown != uri
         if link:
             issued(shown, server)
         return shown
 
     try:
-        rewritten = _rewritten(method, result, rename)
+        rewritten = _rewritten(exchange.method, result, rename)
     except Malformed:
         return result
     return rewritten if changed else result

@@ -192,8 +192,15 @@ class View:
             route = self.routes[kind].get(uri)
             if route is not None:
                 return uri if route.server == server else gateway_uri(server, uri)
-        shared = any(name == server and template.matches(uri) for name, template in self._renamed_templates)
-        return gateway_uri(server, uri) if shared else uri
+        return uri
+
+    def expanded(self, server: str, uri: str) -> str:
+        """The same where the client reads by names of ours: what a template of ours stands for has one too."""
+        if self.find("resources", uri) is None and any(
+            name == server and template.matches(uri) for name, template in self._renamed_templates
+        ):
+            return gateway_uri(server, uri)
+        return self.outward(server, uri)
 
     @cached_property
     def instructions(self) -> str:

@@ -320,6 +320,12 @@ def test_of_a_template_two_servers_have_each_can_be_read_and_followed(puppet: Ma
         upstream.tell("notifications/resources/updated", uri="t://1")
         assert gateway.expect("notifications/resources/updated").params == {"uri": uri}
         assert [message.params["uri"] for message in upstream.got("resources/read")] == ["t://1"]
+    # A link keeps the name that its server gave it, and is read from there.
+    link = {"content": [{"type": "resource_link", "uri": "t://2", "name": "two"}]}
+    servers[1].on("tools/call", lambda _: {"result": link})
+    assert gateway.call("b__work").result == link
+    assert gateway.request("resources/read", {"uri": "t://2"}).result["contents"][0]["uri"] == "t://2"
+    assert servers[1].got("resources/read")[-1].params["uri"] == "t://2"
 
 
 def test_subscriptions_reach_their_server_and_are_renewed_after_it_died(puppet: Make, start: Start) -> None:

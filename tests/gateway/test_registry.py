@@ -182,11 +182,11 @@ def test_what_comes_of_a_template_two_servers_have_is_named_like_the_template() 
         ("b", "b://1"): "b://1",
     }
     for (server, uri), name in shown.items():
-        assert view.outward(server, uri) == name
+        assert view.expanded(server, uri) == name
         found = view.find_resource(name)
         assert found is not None
         assert (found.server, found.name) == (server, uri)
-    assert view.outward("b", "none://1") == "none://1"
+    assert view.expanded("b", "none://1") == "none://1"
 
 
 def json_items(array: bytes) -> list[str]:
