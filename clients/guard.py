@@ -45,14 +45,14 @@ def unpack(buffer: bytearray) -> Iterator[list[bytes]]:
 class Process:
     """A line of the process table."""
 
-    __slots__ = ("group", "parent", "pid", "session", "start", "zombie")
+    __slots__ = ("group", "parent", "pid", "start", "zombie")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name before the last ")" may hold anything, blanks and parentheses too.
         words = stat.rpartition(b")")[2].split()
         self.pid = pid
         self.zombie = words[0] in b"ZX"
-        self.parent, self.group, self.session = int(words[1]), int(words[2]), int(words[3])
+        self.parent, self.group = int(words[1]), int(words[2])
         self.start = int(words[19])
 
 
@@ -168,7 +168,6 @@ def owners(
         found[process.pid] = (
             leaders.get(process.pid)
             or found.get(process.parent)
-            or leaders.get(process.session)
             or leaders.get(process.group)
             or noted.get((process.pid, process.start))
             or mark_of(process.pid)
@@ -209,6 +208,7 @@ class Helper:
         self.libc = self._libc()
         self.prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.prctl(PR_SET_NAME, b"kimi-guard")
+        self.leave_terminal()
         self.wake = self._catch_signals()
 
     def _libc(self) -> ctypes.CDLL:
@@ -220,6 +220,23 @@ class Helper:
         """Set something of this process where the system has it."""
         if sys.platform == "linux":
             self.libc.prctl(option, value, 0, 0, 0)
+
+    def leave_terminal(self) -> None:
+        """Have no controlling terminal, nor any child: one that asks for a password there would be stopped for ever.
+
+        A session of our own would do that too, but Linux may schedule each session as a group of its own
+        (`sched_autogroup_enabled`), and every frame that goes from one to another then takes some microseconds longer.
+        """
+        import fcntl
+        import termios
+
+        try:
+            terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        except OSError:
+            return
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(terminal, termios.TIOCNOTTY)
+        os.close(terminal)
 
     def _catch_signals(self) -> int:
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -310,7 +327,7 @@ class Helper:
         """In the child: from fork to exec. What goes wrong is written to the last of the files."""
         step = b"command"
         try:
-            os.setsid()
+            os.setpgid(0, 0)
             for target, file in enumerate(files):
                 os.dup2(file, target, inheritable=target < 3)
             os.closerange(4, os.sysconf("SC_OPEN_MAX"))

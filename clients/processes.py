@@ -164,7 +164,7 @@ class _Helper:
                 stdout=subprocess.DEVNULL,
                 cwd="/",
                 env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
-                start_new_session=True,
+                process_group=0,  # The terminal's signals are for the gateway.
             )
         self._loop.add_reader(self._socket.fileno(), self._readable)
 
@@ -311,9 +311,7 @@ def _left_by(token: bytes, known: Mapping[int, int], processes: dict[int, guard.
     roots = [
         process
         for process in processes.values()
-        if process.group in groups
-        or process.session in groups
-        or any(mark.startswith(token + b".") for mark in guard.marks(process.pid))
+        if process.group in groups or any(mark.startswith(token + b".") for mark in guard.marks(process.pid))
     ]
     found = {process.pid: process for root in roots for process in guard.below(root.pid, processes)}
     return [*roots, *(process for process in found.values() if process not in roots)]

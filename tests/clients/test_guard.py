@@ -6,8 +6,8 @@ from clients.guard import Process, Upstream
 ME = 10
 
 
-def process(pid: int, parent: int, session: int) -> Process:
-    fields = [b"S", parent, session, session, *[0] * 15, pid * 100]
+def process(pid: int, parent: int, group: int) -> Process:
+    fields = [b"S", parent, group, group, *[0] * 15, pid * 100]
     words = [field if isinstance(field, bytes) else b"%d" % field for field in fields]
     return Process(pid, b"%d (a) name)) " % pid + b" ".join(words))
 
@@ -33,16 +33,16 @@ def test_messages_survive_being_cut_anywhere() -> None:
 
 def test_a_name_with_blanks_and_parentheses_is_read_past() -> None:
     one = process(5, 4, 3)
-    assert (one.pid, one.parent, one.group, one.session, one.start, one.zombie) == (5, 4, 3, 3, 500, False)
+    assert (one.pid, one.parent, one.group, one.start, one.zombie) == (5, 4, 3, 500, False)
 
 
-def test_descendants_belong_to_their_ancestor_whatever_their_session() -> None:
+def test_descendants_belong_to_their_ancestor_whatever_their_group() -> None:
     found = belongs(process(20, ME, 20), process(21, 20, 20), process(22, 21, 22), process(30, ME, 30))
     assert found == {20: b"a", 21: b"a", 22: b"a", 30: b"b"}
 
 
-def test_orphans_are_told_by_session_by_note_and_by_mark() -> None:
-    orphans = [process(pid, ME, session) for pid, session in ((24, 20), (25, 25), (40, 40))]
+def test_orphans_are_told_by_group_by_note_and_by_mark() -> None:
+    orphans = [process(pid, ME, group) for pid, group in ((24, 20), (25, 25), (40, 40))]
     found = belongs(process(20, ME, 20), *orphans, process(41, 40, 41), marks={40: b"b"})
     assert found == {20: b"a", 24: b"a", 25: b"a", 40: b"b", 41: b"b"}
 
