@@ -114,7 +114,7 @@ class StdioChannel:
             return
         waiting = writer.send(frame, exchange)
         # What was there before counts: one frame, however large, is no sign of a child that does not read.
-        if waiting > OUTBOX and waiting - len(frame) > OUTBOX:
+        if waiting - len(frame) > OUTBOX:
             self._lose("stopped reading: its input is full")
 
     def withdraw(self, exchange: Exchange) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from servers.http.app import Endpoint
 from servers.http.connection import Connection
 from servers.http.link import Link, Send
+from servers.http.reading import Reading
 from servers.http.request import Request
 from servers.http.sessions import Limits
 from tests.client import until
@@ -197,17 +198,18 @@ def test_an_address_without_a_path_is_not_found(inside: Within, puppet: Make) ->
         assert answer(link)[0].split()[1] == b"404"
 
 
-def test_a_fault_of_ours_in_reading_is_500_and_said(
-    inside: Within, puppet: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError
+def test_a_fault_of_ours_in_reading_is_500_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    class Faulty:
+        def began(self) -> None:
+            raise ZeroDivisionError
 
-    one = inside(puppet("a"))
-    monkeypatch.setattr(Connection, "_take", fail)
-    with connect(one) as link:
-        link.sendall(request(one.port))
-        assert to_the_end(link).startswith(b"HTTP/1.1 500")
+        def headed(self, request: Request) -> None: ...
+
+        def came(self, request: Request, body: bytes) -> None: ...
+
+        def completed(self, request: Request) -> None: ...
+
+    assert Reading(Faulty()).feed(b"GET / HTTP/1.1\r\n\r\n") == 500
     assert "ZeroDivisionError" in caplog.text
 
 
